@@ -21,7 +21,7 @@ help:
 	@echo "make test      set up and run the tests (a few minutes)"
 	@echo "make test-all  the same plus the slow statistical checks"
 	@echo "make test PYTHON=python3.12  the same with another Python; TORCH=no leaves out torch and what needs it"
-	@echo "make test-lowest | test-newest  the same with the lowest versions that are allowed, with the newest there are"
+	@echo "make test-lowest | test-newest  the same with the lowest allowed versions, with the newest available"
 	@echo "make test-lightning  the callback in a real Lightning trainer, which it installs"
 	@echo "make fuzz BUDGET=5m  random input of every kind; without a budget everything, and docs/reliability.json"
 	@echo "make bench     measure speed as ratios; writes benchmarks/results"

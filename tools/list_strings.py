@@ -53,6 +53,24 @@ TURNS = {
     "at hand": r"\bat hand\b",
     "hardly a": r"\bhardly an?\b",
     "is for you to": r"\bis for you to\b",
+    "is no": r"(?<!there )\b(is|are) no (number|axis|finding|corner|spec|json|function|store|multiple|chain|claim|promise"
+    r"|float64|gram|dense|metrics?|option|powers?|effect|safetensors|terminal)\b",
+    "shows itself": r"\b(shows?|draws?|explains?) (itself|themselves)\b",
+    "goes on where": r"\b(goes|go) on (where|with|from)\b|\bto go on\b",
+    "whole or not": r"\bwhole or not\b|\b(arrive|arrived|written) whole\b",
+    "what you ask for": r"\b(does|do) what you ask for\b",
+    ", say": r"— .*, say$",
+    "otherwise than": r"\botherwise than\b",
+    "kindred": r"\bkindred\b",
+    "clock on the wall": r"\bclock on the wall\b",
+    "worth saying": r"\bworth saying\b",
+    "counted apart": r"\bcounted apart\b",
+    "the newest there are": r"\b(lowest|newest|cores|best) (that )?there are\b",
+    "by a hair": r"\bby a hair\b",
+    "what came": r"\bwhat came\b",
+    "where depth leads": r"\bper layer where depth leads\b",
+    "comes out": r"\bdoes the figure come out\b",
+    "images asked for": r"\b(images|samples|runs|points) (were )?asked for\b",
 }
 """Each turn of the style sheet, as a pattern."""
 _PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in TURNS.items()}
@@ -124,9 +142,11 @@ def docs() -> Iterator[Text]:
 def papers() -> Iterator[Text]:
     """Paragraphs of the companion's pages; quotations of the papers and tables made from the ledger are left out."""
     folder = ROOT / "papers"
+    made = ("figures", "second-reading")  # records, as they were computed or written
+    docs = [path for path in sorted((folder / "docs").glob("*.md")) if not path.name.startswith(made)]
     pages = [
         folder / "README.md",
-        *sorted((folder / "docs").glob("*.md")),
+        *docs,
         *sorted((folder / "docs" / "tutorials").glob("*.py")),
     ]
     for path in pages:

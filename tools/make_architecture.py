@@ -26,15 +26,15 @@ def tables(arrows: dict[str, Any]) -> dict[str, str]:
 
     >>> room = {"name": "spec", "what": "the spec", "imports": ["errors", "activations"]}
     >>> print(tables({"room": [room], "companion": []})["rooms"])
-    | package | what it has | may import |
+    | package | contents | may import |
     |---|---|---|
     | `spec` | the spec | `activations`, `errors` |
     """
-    rooms = ["| package | what it has | may import |", "|---|---|---|"]
+    rooms = ["| package | contents | may import |", "|---|---|---|"]
     for room in arrows["room"]:
         imports = ", ".join(f"`{name}`" for name in sorted(room["imports"])) or "–"
         rooms.append(f"| `{room['name']}` | {room['what']} | {imports} |")
-    companion = ["| part | what it has |", "|---|---|"]
+    companion = ["| part | contents |", "|---|---|"]
     companion += [f"| `{part['name'].replace(', ', '`, `')}` | {part['what']} |" for part in arrows["companion"]]
     return {"rooms": "\n".join(rooms), "companion": "\n".join(companion)}
 

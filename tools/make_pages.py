@@ -70,7 +70,10 @@ def ledger_table(page: Path) -> str:
         numbers += [one.as_intended["holds"], *(one.classes[label] for label in classes)]
         rows.append(f"| {name} | " + " | ".join(map(str, numbers)) + " |")
     ours = f"{sum(whole.corrections.values())} corrections, of which {whole.corrections['holds']} hold"
-    rows += ["", f"{whole.causes} causes are behind the {whole.failures} failures. Counted apart, since they are ours:"]
+    rows += [
+        "",
+        f"{whole.causes} causes are behind the {whole.failures} failures. Counted separately, because they are ours:",
+    ]
     return "\n".join([*rows, f"{ours}, and {sum(whole.additions.values())} additions."])
 
 

@@ -52,7 +52,7 @@ assert abs(growth - 1.5**0.5) < 1e-6
 # ## Check it at finite width
 #
 # Theory speaks of infinite width. 500 layers of width 200 are simulated here without drawing one weight matrix; the
-# law is exact all the same. A spec is plain data, so its activation is text: the formula with the four constants that
+# law is still exact. A spec is plain data, so its activation is text: the formula with the four constants that
 # were found.
 
 from isometer import Spec  # noqa: E402

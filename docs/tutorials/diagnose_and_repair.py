@@ -49,7 +49,7 @@ assert before > 2.2
 #
 # ## What is wrong
 #
-# `diagnose` watches one forward and one backward pass; then it trains a copy for some dozens of steps. The model is
+# `diagnose` watches one forward and one backward pass; then it trains a copy for a few dozen steps. The model is
 # left as it was. Since we know already that this one does not train, we leave out the training (`stress=False`), and
 # the comparison with theory (`predict=False`).
 
@@ -75,7 +75,7 @@ print([prescription.id for prescription in cause.prescriptions])
 # half of a signal's power, so weights need a gain of √2 to make up for it. PyTorch's default is 1/√3. Each layer then
 # shrinks the difference of two samples by 0.41; thirty layers shrink it by 10⁻¹².
 #
-# In a notebook, `report` shows itself; `report.to_html("report.html")` writes a page to keep.
+# A notebook displays `report`; `report.to_html("report.html")` writes a page to keep.
 #
 # ## Repair
 #

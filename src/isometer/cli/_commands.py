@@ -1,4 +1,4 @@
-"""Which commands there are and where: a module is imported when its command is asked for."""
+"""Which commands there are and where: a module is imported when its command is requested."""
 
 from __future__ import annotations
 

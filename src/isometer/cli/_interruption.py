@@ -24,7 +24,7 @@ _told: threading.Lock | None = None  # held once the line is printed
 
 @contextlib.contextmanager
 def keeps(told: str | Callable[[], str]) -> Iterator[None]:
-    """What an interruption inside leaves behind, for the line that tells of it.
+    """What an interruption inside leaves behind, for the line that reports it.
 
     Example:
         >>> with keeps("the pictures in demo are whole"):

@@ -343,7 +343,7 @@ class Setting(InputOptions, NetworkOptions):
 
     @property
     def metrics(self) -> list[str]:
-        """The metrics asked for, with gradients if asked for."""
+        """The metrics asked for, with gradients if requested."""
         sequences = not self.metric and self.brings_its_own and attends(self.made())
         return chosen_metrics(self.metric, self.backward, sequences)
 
@@ -421,7 +421,7 @@ def brings_features(source: str) -> bool:
 
 
 def chosen_metrics(metric: list[str] | None, backward: bool, sequences: bool = False) -> list[str]:
-    """The metrics asked for, or the common ones, of sequences where there is attention; with gradients if asked for."""
+    """The metrics asked for, or the common ones, of sequences where there is attention; with gradients if requested."""
     from isometer.trajectory import DEFAULT_METRICS
 
     metrics = listed(metric) or list(SEQUENCE_METRICS if sequences else DEFAULT_METRICS)

@@ -51,7 +51,7 @@ def treated(
     seed: int,
     test: StressOptions,
 ) -> Any:
-    """The treatment, judged like the diagnosis, with a trial if one is asked for."""
+    """The treatment, judged like the diagnosis, with a trial if one is requested."""
     from dataclasses import replace
 
     from isometer.doctor.treatment import treat

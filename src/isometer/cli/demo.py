@@ -30,7 +30,7 @@ def demo(
 ) -> None:
     """A tour: what depth does to signals, predicted, simulated, and diagnosed in a network that does not train."""
     writable_folder(out)
-    with keeps(f"files in {out} are whole; run the command again for the rest"):
+    with keeps(f"files in {out} are complete; run the command again for the rest"):
         _tour(out)
 
 

@@ -61,7 +61,7 @@ Compare = Annotated[
 
 @dataclass(frozen=True)
 class Forecast:
-    """A prediction, bands of finite width or why there is none, the simulation if asked for.
+    """A prediction, bands of finite width or why there is none, the simulation if requested.
 
     `band` is that of theory, `drawn` that of simulated networks, for metrics that theory has no band of.
     """
@@ -147,7 +147,7 @@ def predict(
 
 
 def ask(setting: Setting, metrics: list[str], simulated: bool, threads: int | None = None) -> Forecast:
-    """Predict, and simulate if asked for."""
+    """Predict, and simulate if requested."""
     from isometer.theory.prediction import finite_width, missing_bands
     from isometer.theory.prediction import predict as theory
 

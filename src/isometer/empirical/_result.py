@@ -34,7 +34,7 @@ class EmpiricalKernel:
         mode: "train" or "eval", or None for the mode each module is in.
         outputs: "trace" or "full".
         matrix: (n, n′), or (n, C, n′, C) for `outputs="full"`.
-        parts: the summands of `matrix` by layer or parameter, where asked for.
+        parts: the summands of `matrix` by layer or parameter, where requested.
         method: "structured", "contraction", "sketch", or "gram" for the conjugate kernel.
         note: how it was calculated, for people.
         error_estimate: relative to the norm of the matrix: the disagreement with one plain backward pass, and the

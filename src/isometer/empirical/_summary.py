@@ -31,7 +31,7 @@ class KernelSummary:
         loss: what the rates are for.
         rates: largest stable rates of "sgd", "sgd_momentum" and, where there are labels, "adam"; empty for "nngp".
         drift: by layer since an earlier checkpoint, where one was given.
-        limit: beside the kernel at infinite width, where that was asked for.
+        limit: beside the kernel at infinite width, where requested.
     """
 
     kernel: EmpiricalKernel

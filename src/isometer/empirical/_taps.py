@@ -36,7 +36,7 @@ _CONVOLUTIONS = {"conv1d": 1, "conv2d": 2, "conv3d": 3}
 
 @dataclass(frozen=True, eq=False)
 class TapSite:
-    """A tensor inside the pass whose derivative is asked for."""
+    """A tensor inside the pass whose derivative is requested."""
 
     edge: GradientEdge
     shape: torch.Size

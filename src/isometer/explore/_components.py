@@ -70,7 +70,7 @@ def check_components(app: Dash, most: int) -> None:
         try:
             content = request.get_data(cache=True)
         except (OSError, ClientDisconnected):  # time is up, chunks that are none, a connection that was closed
-            return _refused("the request did not arrive whole and in time — send it again")
+            return _refused("the request was incomplete or late — send it again")
         if not request.is_json:
             return _refused(f"the request has the type {request.mimetype[:60]!r}; expected application/json")
         try:

@@ -104,7 +104,7 @@ def decoded(name: str, content: str) -> bytes:
     try:
         return base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):  # the latter for letters that are not ASCII
-        raise IsometerError(f"{name[:80]} did not arrive whole — load it again") from None
+        raise IsometerError(f"{name[:80]} arrived incomplete — load it again") from None
 
 
 class ModelFiles:

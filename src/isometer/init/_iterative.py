@@ -40,7 +40,7 @@ def iterative_orthogonalization_(
         W = V′ Σ^{−e} Uᵀ / c,   so that   W H = V′ Σ^{1−e} Vᵀ / c.
 
     For e = ½ (the paper) the singular values of W H are the roots of those of H, and the orthogonality gap falls unless
-    it is 0; e = 1 makes them equal. c is such that W H has the norm that is asked for. Biases of these layers are set
+    it is 0; e = 1 makes them equal. c is such that W H has the requested norm. Biases of these layers are set
     to zero. Layers whose inputs and outputs differ in number (of channels, for convolutions) are left alone unless
     `rectangular`; so are grouped convolutions.
 

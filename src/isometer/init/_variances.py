@@ -31,7 +31,7 @@ def principled_gain_(
     """Set weights to the gain `1/√(E φ(z)²)` of the activation φ that follows them, 1 where none does.
 
     The variance of an entry is gain²/fan_in, so that the second moment is kept through layer and activation. Layers
-    whose output a normalisation rescales before φ are set all the same: it does no harm there.
+    whose output a normalisation rescales before φ are set as well, which does no harm.
 
     Args:
         target: a weight tensor or a layer, with `activation`; or a model, with `batch` or `activation`.
@@ -43,7 +43,7 @@ def principled_gain_(
         layers: patterns of module names to which a model is restricted.
 
     Returns:
-        What was done; `principled` is the gain that was asked for.
+        What was done; `principled` is the requested gain.
 
     Raises:
         IsometerError: neither or both of batch and activation are given, no activation follows any weights, one is not

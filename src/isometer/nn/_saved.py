@@ -84,7 +84,7 @@ def load_network(path: str | Path) -> Network | ComposedNetwork:
         The network, in training mode.
 
     Raises:
-        IsometerError: the file is no safetensors file or no network, or its weights do not fit.
+        IsometerError: the file is not a safetensors file or holds no network, or its weights do not fit.
 
     Example:
         >>> load_network(__file__)

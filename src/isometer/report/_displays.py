@@ -1,4 +1,4 @@
-"""Pictures and notebook cards of the values that show themselves (`isometer._display` finds them here)."""
+"""Pictures and notebook cards of values (`isometer._display` finds them here)."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def kernel_rows(kernel: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def kernel_section(kernel: Mapping[str, Any] | None) -> str:
-    """The section of the page; empty where no kernel was asked for.
+    """The section of the page; empty where no kernel was requested.
 
     Example:
         >>> kernel_section(None), "about 40 s" in kernel_section({"skipped": "it would take about 40 s"})

@@ -36,7 +36,7 @@ def new_figure(columns: int, rows: int = 1, *, width: float = 4.6, height: float
 
 
 def save_figure(figure: Figure, path: str | Path) -> Path:
-    """Write to a temporary name, then rename: a picture is whole or not there.
+    """Write to a temporary name, then rename: a picture is complete or absent.
 
     Example:
         >>> import tempfile, pathlib

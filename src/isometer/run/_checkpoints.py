@@ -22,11 +22,11 @@ _PAUSE = 1.0  # seconds between notes
 
 
 class Checkpoint:
-    """Where a long cell keeps its state, so that it goes on where it was after an interruption.
+    """Where a long cell keeps its state, so that it can resume after an interruption.
 
     A cell's function that has a parameter `checkpoint` gets one. The state may nest dicts, lists and tuples of numbers,
     text, None, NumPy arrays and torch tensors, such as the state dicts of a model and an optimiser; it comes back the
-    same, tensors on the CPU. Saving replaces what was saved before, and what is saved is whole or not there.
+    same, tensors on the CPU. Saving replaces what was saved before, and what is saved is complete or absent.
 
     Args:
         saved: what was saved before, if anything.

@@ -52,7 +52,7 @@ def function_named(name: str) -> Callable[..., Any]:
     except Exception as problem:  # a module that is imported may raise anything
         raise IsometerError(f"cannot find the function {name!r} ({problem}) — install or restore its module") from None
     if not callable(found) or not isinstance(getattr(found, "__module__", None), str):
-        raise IsometerError(f"{name!r} is no function; expected module:function")
+        raise IsometerError(f"{name!r} is not a function; expected module:function")
     return found  # type: ignore[no-any-return]
 
 

@@ -90,7 +90,7 @@ def run(
         The combined result and what happened.
 
     Raises:
-        Interrupted: on Ctrl-C; run the same again to go on.
+        Interrupted: on Ctrl-C; repeat the call to resume.
         StoreError: the store cannot be written. What was written before is kept.
 
     Example:

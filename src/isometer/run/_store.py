@@ -8,7 +8,7 @@
     failures/       configuration and traceback of cells that failed
     locks/          leases of the cells that run now
 
-Every file is written under a temporary name, flushed and renamed: it is whole or not there.
+Every file is written under a temporary name, flushed and renamed: it is complete or absent.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Store:
         mark = folder / "store.json"
         try:
             if folder.is_dir() and not mark.is_file() and any(folder.iterdir()):
-                raise StoreError(f"{str(folder)!r} holds other files and is no store — pass a new or empty folder")
+                raise StoreError(f"{str(folder)!r} holds other files and is not a store — pass a new or empty folder")
             for name in FOLDERS:
                 (folder / name).mkdir(parents=True, exist_ok=True)
             if not os.access(folder, os.W_OK):  # mkdir accepts a folder that exists and is read-only
@@ -162,7 +162,7 @@ class Store:
         return self.path / "cells" / f"{key}.nc"
 
     def keys(self) -> Iterator[str]:
-        """Keys of the files that are there, whole or not."""
+        """Keys of the files that exist, intact or damaged."""
         yield from sorted(path.stem for path in (self.path / "cells").glob("*.nc"))
 
     def content(self, key: str) -> bytes | None:

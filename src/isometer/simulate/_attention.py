@@ -62,7 +62,7 @@ def attend(step: Attention, q: Tensor, k: Tensor, v: Tensor, positions: int, *, 
         k: keys, `(slots, n · T, key_heads · head_width)`.
         v: values, of the same shape.
         positions: T.
-        read: whether entropies are asked for.
+        read: whether entropies are requested.
 
     Example:
         >>> step = Attention(heads=1, head_width=1, key_heads=1)

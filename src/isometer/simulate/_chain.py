@@ -92,7 +92,7 @@ class LayerChain:
         return counts
 
     def restart(self, value: torch.Tensor) -> None:
-        """Go on from other representations, `(slots, n, d)`, with the same streams."""
+        """Continue from other representations, `(slots, n, d)`, with the same streams."""
         self.value = self.pre = value
         self._twins = equal_samples(value)
         self.log_scale = self.pre_log_scale = torch.zeros_like(self.log_scale)

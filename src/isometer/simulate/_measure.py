@@ -131,7 +131,7 @@ class Recorder:
 
     @property
     def reads_attention(self) -> bool:
-        """Whether entropies of attention are asked for."""
+        """Whether entropies of attention are requested."""
         return any(name.startswith("attention") for name in self._of_sequences)
 
     @property

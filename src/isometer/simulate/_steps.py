@@ -98,7 +98,7 @@ class StepRunner:
         self.activated: Seen | None = None
         """What entered the last activation."""
         self.attention: list[MeasuredAttention] | None = None
-        """What attention reads; a list where it is asked for."""
+        """What attention reads; a list where it is requested."""
         self.gradients: list[WeightGradient] = []
         """Those of the weights that a cotangent has passed on its way back."""
 

@@ -17,7 +17,7 @@ BLOCK = 1 << 16
 
 
 class RandomNumbers(Protocol):
-    """Random numbers for every slot, as many as asked for."""
+    """Random numbers for every slot, as many as requested."""
 
     def take(self, *shape: int) -> torch.Tensor:
         """The next numbers, `(slots, *shape)`."""
@@ -27,7 +27,7 @@ class RandomNumbers(Protocol):
 class Streams:
     """Standard normal numbers, or uniform ones on [−1, 1), for a fixed number of slots.
 
-    Slot i belongs to run `runs[i]`, and its numbers depend on the seed, the run, the role and the sizes asked for, not
+    Slot i belongs to run `runs[i]`, and its numbers depend on the seed, the run, the role and the requested sizes, not
     on the other slots. Slots beyond `runs` are padding and repeat the first. Float64 numbers on a CPU come from NumPy's
     SFC64, which makes normals faster than torch there; the others from `torch.Generator`.
 

@@ -1,4 +1,4 @@
-"""Solvers: the depth, gain, skip strength, bias or activation scale at which a network does what you ask for."""
+"""Solvers: the depth, gain, skip strength, bias or activation scale that gives a network the property you choose."""
 
 import lazy_loader
 

@@ -81,8 +81,8 @@ class Answer(Displayed):
         next_step: what to do with it.
         columns, rows: a table of what was computed on the way, or of the curve.
         solutions: all values that solve it, where there are several; α and β of DeepNorm.
-        published: what published bounds ask for.
-        check: by simulation, if asked for.
+        published: what published bounds require.
+        check: by simulation, if requested.
 
     Example:
         >>> from isometer import Spec, solve

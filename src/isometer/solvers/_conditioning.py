@@ -1,4 +1,4 @@
-"""The least depth at which the kernel of a batch is as well conditioned as asked for."""
+"""The least depth at which the kernel of a batch is as well conditioned as requested."""
 
 from __future__ import annotations
 

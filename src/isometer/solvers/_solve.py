@@ -49,7 +49,7 @@ def solve(
     check: bool = False,
     **checking: Any,
 ) -> Answer:
-    """The depth, gain, skip strength, bias variance or activation scale at which a network does what you ask for.
+    """The depth, gain, skip strength, bias variance or activation scale that gives a network the property you choose.
 
     - `solve("depth", spec, inputs, condition=10)`: the least depth at which the condition number of the kernel of
       `inputs` is at most 10 (`kind="ntk"` for the NTK);

@@ -32,7 +32,7 @@ def token_checked(
 
     Args:
         answer: of a solver of tokens.
-        about: what it asked for.
+        about: what it requested.
         cosine: of two tokens at the input.
         runs, seed: of the simulation.
 

@@ -112,10 +112,10 @@ def read_spec(path: str | Path) -> Spec:
         path: of the file.
 
     Returns:
-        The spec. An `OldSpecWarning` tells how the fields of a chain read as a network.
+        The spec. An `OldSpecWarning` shows the fields of a chain as a network.
 
     Raises:
-        SpecError: it is no spec.
+        SpecError: the file holds no spec.
         IsometerError: the file cannot be read.
 
     Example:

@@ -148,7 +148,7 @@ class Spec(Displayed, metaclass=_SpecType):
         """The spec that `to_json` wrote: an object with the `network` as text, or with the fields of a chain.
 
         Raises:
-            SpecError: it is no JSON, or no spec.
+            SpecError: it is not JSON, or not a spec.
 
         Example:
             >>> Spec.from_json('{"width": 8, "depth": 2, "norm": "batch"}').norm.over

@@ -2,7 +2,7 @@
 
 A logistic regression with weights that are not negative (more progress never counts against a model), both optimizers
 together. What the table shows is not the fit itself: the probability of each model comes from a fit without any model
-of its group of kindred families.
+of its group of related families.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Cases:
         names: model and optimizer.
         features: one row per case.
         trains: the truth.
-        kin: group of kindred families.
+        kin: group of related families.
         held_back: whether what is odd about a model costs it half of what it could learn.
     """
 
@@ -139,7 +139,7 @@ def cases(folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[s
 
 
 def held_out(found: Cases, fitted_to: Cases | None = None) -> Floats:
-    """The probability of each case by a fit without its group of kindred families; to other cases, if given."""
+    """The probability of each case by a fit without its group of related families; to other cases, if given."""
     source = fitted_to or found
     answer = np.full(len(found.names), np.nan)
     groups, others = np.array(found.kin), np.array(source.kin)

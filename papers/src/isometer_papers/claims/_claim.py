@@ -184,11 +184,11 @@ def with_second(claims: Iterable[Claim], formulas: Mapping[str, SecondFormula]) 
         >>> with_second([], {"000/x": SecondFormula(lambda i: (0.0, 0.0), "")})
         Traceback (most recent call last):
         ...
-        isometer.errors.IsometerError: a second formula is for '000/x', which is no claim — correct the ID
+        isometer.errors.IsometerError: a second formula is for '000/x', which is not a claim — correct the ID
     """
     found = tuple(replace(one, second=formulas[one.id]) if one.id in formulas else one for one in claims)
     for identifier in sorted(set(formulas) - {claim.id for claim in found}):
-        raise IsometerError(f"a second formula is for {identifier!r}, which is no claim — correct the ID")
+        raise IsometerError(f"a second formula is for {identifier!r}, which is not a claim — correct the ID")
     return found
 
 

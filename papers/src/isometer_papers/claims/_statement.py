@@ -230,7 +230,7 @@ def joined(
 
 
 def _excluded(result: Result) -> str:
-    """What a statistical check tells apart from its statement, where the text says nothing more telling."""
+    """The alternative that a statistical check excludes, where the text names none."""
     if result.resolution is None:
         return ""
     size = f"{result.resolution * 100:g} %"

@@ -94,7 +94,7 @@ def line_slope(abscissae: ArrayLike, values: ArrayLike) -> Measured:
     y = np.atleast_2d(np.asarray(values, dtype=float))
     x = np.broadcast_to(np.asarray(abscissae, dtype=float), y.shape)
     if y.size < 3 or np.ptp(x) == 0:
-        raise IsometerError(f"a line was asked for through {y.size} points; expected 3 at two abscissae at least")
+        raise IsometerError(f"a line was requested through {y.size} points; expected 3 at two abscissae at least")
     fit = stats.linregress(x.ravel(), y.ravel())
     return Measured(float(fit.slope), float(fit.stderr) * float(stats.t.isf((1 - LEVEL) / 2, y.size - 2)))
 
@@ -122,7 +122,7 @@ def jackknife(runs: ArrayLike, statistic: Callable[[NDArray[Any]], float]) -> Me
     data = np.asarray(runs, dtype=float)
     count = len(data)
     if count < 2:
-        raise IsometerError(f"an interval from {count} runs was asked for; expected at least 2 runs")
+        raise IsometerError(f"an interval from {count} runs was requested; expected at least 2 runs")
     without = np.array([statistic((data.sum(0) - one) / (count - 1)) for one in data])
     error = math.sqrt((count - 1) / count * float(((without - without.mean()) ** 2).sum()))
     return Measured(float(statistic(data.mean(0))), error * float(stats.t.isf((1 - LEVEL) / 2, count - 1)))

@@ -81,7 +81,7 @@ class Recipe:
         return self.learning_rate * self.factor ** sum(epoch >= milestone for milestone in self.milestones)
 
     def stepper(self, model: nn.Module) -> torch.optim.Optimizer:
-        """The optimiser, with clipping before its steps where asked for."""
+        """The optimiser, with clipping before its steps where requested."""
         parts: list[list[nn.Parameter]] = [[], []]
         for parameter in model.parameters():
             if parameter.requires_grad:

@@ -36,7 +36,7 @@ _FAR_BEHIND = 0.25  # the same, where something is mended: networks begin more s
 
 @dataclass(frozen=True, eq=False)
 class CauseExplanation:
-    """Why a model does not train, as far as short trainings tell.
+    """Why a model does not train, as far as short trainings show.
 
     Example:
         >>> from isometer.doctor import diagnose

@@ -10,7 +10,7 @@ from isometer.doctor.conditions._prescription import Prescription
 
 SEVERITIES = ("severe", "moderate")
 NOTE = "note"
-"""In the place of a severity, where the model trains all the same."""
+"""In the place of a severity, where the model trains nevertheless. """
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ _WEIGHTS = (
         ("000/init-one-neuron-per-sample",),
         calls=((Call(_INIT, "dedicate_neurons_", batch=True, seeded=True),),),
         theory="Behind each ReLU the samples are orthogonal and of length 1. No finding lists it: it separates the "
-        "training samples and says nothing of others, so it is for small data sets and only if you ask for it.",
+        "training samples and says nothing of others, so it is for small data sets and only on request.",
         cost="one forward pass, and a linear program for samples that are hard to separate",
         side_effects="Weights and biases are set from the batch, which should be the whole training set.",
         cannot="More samples than neurons, equal samples, a sample within the convex hull of the others, layers "

@@ -64,7 +64,7 @@ def _permutation(count: int, generator: torch.Generator) -> torch.Tensor:
 
 
 class Redraws:
-    """Examinations of redrawn networks, made when first asked for.
+    """Examinations of redrawn networks, made when first requested.
 
     Each is one pass. Gradients come from one backward pass, of the loss with the factor that the network at hand
     needed; statistics that read none do with the forward pass, unless gradients will be asked for later.
@@ -75,7 +75,7 @@ class Redraws:
         own: the network at hand.
         number: of redraws, at least 3.
         seed: of the permutations.
-        gradients_too: whether statistics of gradients are going to be asked for.
+        gradients_too: whether statistics of gradients are going to be requested.
     """
 
     def __init__(

@@ -118,7 +118,7 @@ class Composer:
         if step.name == "embedding":
             raise NotInLanguage("it embeds tokens, where the described network begins")
         if step.name not in PRODUCTS_OF_WEIGHTS or not step.held:
-            raise NotInLanguage(f"{step.name} is no dense layer")
+            raise NotInLanguage(f"{step.name} is not a dense layer")
         attention = self._reader.behind(read[0])
         if attention is not None:
             steps, source = self._reader.steps(node, attention)

@@ -210,7 +210,7 @@ class AttentionReader:
             if step.kind == "norm" or written is not None:
                 recentred = step.name == "layer_norm" or (written is not None and written[2])
                 if recentred or len(step.shape) != 4:
-                    raise NotInLanguage("queries or keys are normalised otherwise than by the size of each head")
+                    raise NotInLanguage("queries or keys are normalised by something other than the size of each head")
                 norm = (norm or 1.0) * factor * self._weights.factor(step, "weight")
                 factor, node = 1.0, read[0] if written is None else written[0]
             elif step.kind == "scale":
@@ -284,6 +284,6 @@ def _base(angles: tuple[float, ...], head_width: int) -> float:
     expected = [base ** (-2 * p / head_width) for p in range(len(angles))]
     near = all(abs(one - two) < 1e-3 * two + 3e-4 for one, two in zip(angles, expected, strict=True))
     if not near:
-        raise NotInLanguage("rotary positions turn by angles that are no powers of one base")
+        raise NotInLanguage("rotary positions turn by angles that are not powers of one base")
     nice = float(f"{base:.2g}")
     return nice if math.isclose(nice, base, rel_tol=1e-3) else base

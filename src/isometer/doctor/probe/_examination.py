@@ -67,7 +67,7 @@ class Examination:
         loss_exponent: the loss was multiplied by `2^loss_exponent` to reach the layers below that one.
         samples: samples in the batch.
         seed: of cotangents, sketches, and the generators while the model ran.
-        trace: every operation on the way from the input, those that are no sites included, and what each reads.
+        trace: every operation on the way from the input, including those that are not sites, and what each reads.
         outputs: the steps of the trace that made what the model returns.
         unseen: parts of the model that were not examined, and why.
         loss: its value, and the size of its gradient where the model ends.

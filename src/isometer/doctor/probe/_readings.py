@@ -55,7 +55,7 @@ class WeightReading:
         fan_in: products that each entry of the output adds up.
         gain: `std · √fan_in`.
         asymmetry: `mean/std · √fan_in`.
-        spectral_norm: of the matrix, where it was asked for.
+        spectral_norm: of the matrix, where it was requested.
         isometry_gap: of its shorter side, likewise.
         parameters: identities of the parameters among them.
     """

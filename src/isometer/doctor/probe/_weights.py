@@ -87,7 +87,7 @@ class Weights:
             known = source is not None and source.value.exponent == 0 and not self._tokens_first
             gram = source.value.gram if known and source is not None and tag.version == version(data) else None
             self._backward.align_samples(site, data, gram)
-            # The whole gradient needs all samples, and a cotangent that arrives though the weight is not asked for.
+            # The whole gradient needs all samples, and a cotangent that arrives though the weight is not requested.
             if name == "linear" and self._samples <= MAX_SAMPLES and data.requires_grad and is_parameter(weight):
                 site.factored = id(weight)
                 self.factored.append(call.output.grad_fn)

@@ -113,7 +113,7 @@ class ScalingCheck:
 
         Args:
             axis: `width` or `depth`.
-            quantity: such as `update`, `activation`, `logits_change`, or a metric that was asked for.
+            quantity: such as `update`, `activation`, `logits_change`, or a metric that was requested.
             group: of parameters; `model` for the output, `stream` for the residual stream, `site` for metrics.
             label: names of the parameters with `*` for numbers, the name of a site, or `all`. Of a group with
                 parameters that repeat with the depth and others that do not, these come first.

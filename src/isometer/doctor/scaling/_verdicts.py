@@ -46,7 +46,7 @@ class ScalingVerdict:
 
     @property
     def state(self) -> str:
-        """`fits`, `grows` or `shrinks` faster than asked for, `unclear`, or `not judged`."""
+        """`fits`, `grows` or `shrinks` faster than required, `unclear`, or `not judged`."""
         value, error = self.measured.value, self.measured.error
         if self.asked is None or not math.isfinite(value):
             return "not judged"

@@ -16,7 +16,7 @@ from isometer.errors import IsometerError
 
 Tensor = torch.Tensor
 Loss = Callable[[Any, Any], Tensor]
-_HIDDEN = 1  # features of the teacher: of several, sound networks learn too little in some dozens of steps
+_HIDDEN = 1  # features of the teacher: of several, sound networks learn too little in a few dozen steps
 _MOST_OUTPUTS = 64  # numbers per sample or position that the teacher asks for
 _CONSTANT_STEPS = 60
 _ROUNDING = 0.02  # of log-probabilities in half precision
@@ -161,7 +161,7 @@ class Teacher:
         return (mixed - self._mean) / self._scale
 
     def loss(self, output: Any, target: Tensor) -> Tensor:
-        """Mean squared error of the outputs that are asked for."""
+        """Mean squared error of the outputs that are requested."""
         first = self._answers(output).unsqueeze(-1)
         found = first.flatten(target.dim() - 1)[..., : target.shape[-1]]
         return functional.mse_loss(found.float(), target.to(found.device))

@@ -40,7 +40,7 @@ class StressRun:
         who: the model, its reference, or the model with repairs.
         on: which batches.
         rate: the learning rate.
-        steps: how many were asked for.
+        steps: how many were requested.
         losses: before every step; a run ends at the first that is not finite.
         progress: share of the lower of chance and first loss that is gone at the end, between 0 and 1.
     """

@@ -47,7 +47,7 @@ _NAMES: dict[Who, str] = {
 
 @dataclass(frozen=True, eq=False)
 class Stress:
-    """What a stress test ran and what came of it.
+    """What a stress test ran, and its outcome.
 
     Example:
         >>> from isometer.doctor import diagnose

@@ -33,7 +33,7 @@ class TrainingCurve:
     Attributes:
         losses: of every batch before the step that uses it; a run ends at the first that is not finite, which is
             kept as nan or as infinity.
-        steps: how many were asked for.
+        steps: how many were requested.
     """
 
     losses: tuple[float, ...]

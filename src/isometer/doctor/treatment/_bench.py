@@ -31,7 +31,7 @@ class Progress:
     Attributes:
         value: share of the loss of chance that is gone, at the best rate.
         rate: the best rate.
-        goal: what is known to be reachable, times what is asked for.
+        goal: what is known to be reachable, times what is requested.
         long: the same after many steps; the short one where these were not run.
     """
 

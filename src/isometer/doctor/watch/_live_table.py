@@ -33,7 +33,7 @@ _WARNING = "warning/"
 class LiveTable:
     """The latest numbers of a monitor, their course, and its last warnings: `SignalMonitor(model, log=LiveTable())`.
 
-    Where standard output is no terminal, the table is printed once, when the monitor is closed.
+    Where standard output is not a terminal, the table is printed once, when the monitor is closed.
 
     Args:
         console: where to draw; standard output unless given.

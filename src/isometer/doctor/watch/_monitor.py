@@ -316,7 +316,7 @@ class SignalMonitor:
     # --- resuming -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint needs for the monitor to go on, in lists and numbers alone."""
+        """The state with which a monitor resumes, as lists and numbers only."""
         return {
             "steps": self.steps,
             "left_out": self.left_out,
@@ -330,7 +330,7 @@ class SignalMonitor:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a checkpoint ended; a CSV file loses what it has beyond that step."""
+        """Resume from a checkpoint; rows of a CSV file beyond that step are dropped."""
         self.steps, self.left_out = int(state["steps"]), int(state["left_out"])
         self._purse.restore(state["purse"])
         self._losses = [(int(step), float(loss)) for step, loss in state["losses"]]

@@ -1,4 +1,4 @@
-"""The monitor as a callback of Lightning, which is imported when `SignalCallback` is first asked for."""
+"""The monitor as a callback of Lightning, which is imported when `SignalCallback` is first requested."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _make() -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """`SignalCallback`, made when it is first asked for."""
+    """`SignalCallback`, made when it is first requested."""
     if name == "SignalCallback":
         made = _make()
         globals()[name] = made

@@ -1,4 +1,4 @@
-"""The monitor as a callback of `transformers.Trainer`; that is imported when the callback is first asked for.
+"""The monitor as a callback of `transformers.Trainer`; that is imported when the callback is first requested.
 
 A plain loop with Accelerate needs no callback: give what `accelerator.prepare` returned to `SignalMonitor`.
 """
@@ -104,7 +104,7 @@ def _state_file(args: Any, state: Any) -> Path:
 
 
 def __getattr__(name: str) -> Any:
-    """`SignalTrainerCallback`, made when it is first asked for."""
+    """`SignalTrainerCallback`, made when it is first requested."""
     if name == "SignalTrainerCallback":
         made = _make()
         globals()[name] = made

@@ -47,8 +47,8 @@ def fit_gain(gains: Sequence[float], rates: Sequence[float], *, floor: float = 0
 
     The fit is by least squares in logarithms.
     The rate of layer ℓ is then c₁ ℓ^{−k}, whose sum over all layers is bounded for k > 1. Rates are growth per layer
-    towards the input: `explosion_rate` of the `gradient_log_norm` of a simulation, its sign changed. What a linear
-    network of the same size shows is no effect of the gain: pass it as the floor.
+    towards the input: `explosion_rate` of the `gradient_log_norm` of a simulation, its sign changed. The growth of a
+    linear network of the same size is not an effect of the gain: pass it as the floor.
 
     Args:
         gains: α, at least two different ones.

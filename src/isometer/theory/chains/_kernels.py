@@ -27,7 +27,7 @@ from isometer.theory.networks import network_kernels
 
 @dataclass(frozen=True)
 class NetworkKernels:
-    """Kernels of one network; of a chain also the layout that bounds and diagnoses of kernels ask for.
+    """Kernels of one network; of a chain also the layout that bounds and diagnoses of kernels need.
 
     Example:
         >>> import numpy as np
@@ -121,7 +121,7 @@ def kernels_of(
         progress: called as `progress(done, total)` in layers.
 
     Returns:
-        `NetworkKernels`, without a layout where the network is no chain with a norm over features or none.
+        `NetworkKernels`, without a layout where the network is not a chain with a norm over features or none.
 
     Example:
         >>> import numpy as np

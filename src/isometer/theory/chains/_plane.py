@@ -66,7 +66,7 @@ class Axis:
             ends = float(low), float(high)
         except ValueError:
             raise IsometerError(
-                f"{text[:60]!r} is no axis; expected name=low:high — sigma_w=0.5:2, for example"
+                f"{text[:60]!r} is not an axis; expected name=low:high — sigma_w=0.5:2, for example"
             ) from None
         return cls(name.strip(), *ends)
 

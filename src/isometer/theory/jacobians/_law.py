@@ -139,7 +139,7 @@ class JacobianLaw(Drawn):
 
     @cached_property
     def _density(self) -> Density:
-        """Solved when first asked for."""
+        """Solved when first requested."""
         parts = sum(_size(one) for one, _, _ in self.product.parts)
         check_work("the density of the Jacobian", Work(2e5 * self.points, 7e-6 * self.points * parts))
         return solve_density(self.product, self.points)

@@ -67,7 +67,9 @@ class Batch:
         bad = ~(((squared > 0.0) | zero) & np.isfinite(squared))
         if bad.any():
             extreme = float(largest[np.argmax(bad)])
-            raise IsometerError(f"the squared length of an input near {extreme:.3g} is no float64 — rescale the inputs")
+            raise IsometerError(
+                f"the squared length of an input near {extreme:.3g} overflows float64 — rescale the inputs"
+            )
         return cls(scaled / np.where(zero, 1.0, lengths)[:, None], squared)
 
     @property

@@ -54,7 +54,7 @@ class PairRule:
 
     Args:
         phi: the activation.
-        slope: its derivative, None where it is not asked for.
+        slope: its derivative, None where it is not requested.
         kinks: where φ is not smooth.
 
     Example:

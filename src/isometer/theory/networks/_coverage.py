@@ -37,8 +37,8 @@ def uncovered_step(
     Args:
         spec: the network.
         samples: batch size, where it is known: batch norm needs a few.
-        tangent: tangent kernels are asked for.
-        backward: gradients are asked for.
+        tangent: tangent kernels are requested.
+        backward: gradients are requested.
 
     Example:
         >>> uncovered_step(Spec("input(8) > dense > act('relu') > dense(3)")) is None

@@ -38,7 +38,7 @@ class TooManyPairs(IsometerError):
 
 @dataclass(frozen=True)
 class Activated:
-    """φ of a Gaussian process: its mean, its covariance, and E φ′φ′ where it was asked for."""
+    """φ of a Gaussian process: its mean, its covariance, and E φ′φ′ where it was requested."""
 
     mean: Floats  # (stack, m)
     covariance: Covariance

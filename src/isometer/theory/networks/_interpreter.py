@@ -163,7 +163,7 @@ def passage(
     Args:
         layers: what is executed, as `Spec.executed_layers()` has it.
         start: the input, in full where `needs_pairs` says so.
-        run: what is asked for.
+        run: what is requested.
         progress: called as `progress(done, total)` in layers.
     """
     keeps_scale = homogeneous(step for steps, _ in layers for step in steps)

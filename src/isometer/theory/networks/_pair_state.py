@@ -41,7 +41,7 @@ class NotByPairs(NotCovered):
 
 @dataclass(frozen=True, eq=False)
 class PairRun:
-    """Which pairs, and what is asked for.
+    """Which pairs, and what is requested.
 
     `first` and `second` are the samples of each pair. What steps need of single samples, such as mean squares before an
     activation, a run that `records` finds once, and later ones read: `kept`, a tuple of arrays `(samples, *axes)` for

@@ -40,7 +40,7 @@ class PairKernels:
 
     Args:
         spec: the network.
-        inputs: `(n, features)`, or `(n, features, *positions)`, of which pairs are asked for.
+        inputs: `(n, features)`, or `(n, features, *positions)`, whose pairs are needed.
         kinds: which of "nngp" and "ntk".
         precision: "float32" takes half the time and memory, and has six digits.
 

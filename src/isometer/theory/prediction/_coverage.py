@@ -29,7 +29,7 @@ def coverage(spec: Spec, samples: int | None = None, *, backward: bool = False) 
     Args:
         spec: the network.
         samples: batch size, where it is known: small batches have infinite moments under batch norm.
-        backward: gradients are asked for too.
+        backward: gradients are needed too.
 
     Returns:
         A `Coverage`.

@@ -40,9 +40,9 @@ class TokenPath(NamedTuple):
         attention_participation: how many tokens a query reads.
         score_strength: β, the standard deviation of scores over √log T; attention over many tokens condenses at √2.
         log_jacobian: log of the averaged partial Jacobian norm E ‖∂output/∂layer‖² per feature of the output; None
-            unless asked for.
+            unless requested.
         weights: of each layer its weight matrices in the order of execution, with log E ‖∂output/∂W‖² per feature and
-            token of the output, one per copy; None unless asked for.
+            token of the output, one per copy; None unless requested.
         error: the sum of relative errors of all expectations.
     """
 

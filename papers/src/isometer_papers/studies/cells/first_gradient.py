@@ -71,7 +71,7 @@ def rate_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:
     outside = [layer for layer in c["layers"] if not c["lag"] < layer <= c["depth"]]
     if outside:
         raise IsometerError(
-            f"the rate at layer {outside[0]} was asked for; expected {c['lag'] + 1} to {c['depth']} — change `layers`"
+            f"the rate at layer {outside[0]} was requested; expected {c['lag'] + 1} to {c['depth']} — change `layers`"
         )
     logs = _gradients(c, seed).sel(layer=slice(1, None)).transpose("run", "layer")
     rates = -np.asarray(explosion_rate(logs.values, lag=c["lag"]))  # column j: layer j + lag + 1

@@ -121,7 +121,7 @@ def _scale(batches: int, reduced: str = "") -> Scale:
     return Scale({"data": ["cifar10", "mnist", "fashion-mnist"], "samples": SIZES}, constants, reduced)
 
 
-_NO_CIFAR100 = "CIFAR-100 is left out unless asked for by --set data=cifar10,mnist,fashion-mnist,cifar100"
+_NO_CIFAR100 = "CIFAR-100 is left out unless requested by --set data=cifar10,mnist,fashion-mnist,cifar100"
 TABLE_C_1 = Study(
     "001/tab-C.1",
     "rank of the Gram matrix of batches of images",

@@ -22,7 +22,7 @@ class Case:
 
     Attributes:
         view: what was measured.
-        redraws: the same architecture with weights redrawn, examined when asked for.
+        redraws: the same architecture with weights redrawn, examined when requested.
         found: what earlier checks found.
     """
 
