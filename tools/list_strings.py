@@ -53,8 +53,8 @@ TURNS = {
     "at hand": r"\bat hand\b",
     "hardly a": r"\bhardly an?\b",
     "is for you to": r"\bis for you to\b",
-    "is no": r"(?<!there )\b(is|are) no (number|axis|finding|corner|spec|json|function|store|multiple|chain|claim|promise"
-    r"|float64|gram|dense|metrics?|option|powers?|effect|safetensors|terminal)\b",
+    "is no": r"(?<!there )\b(is|are) no (number|axis|finding|corner|spec|json|function|store|multiple|chain|claim"
+    r"|promise|float64|gram|dense|metrics?|option|powers?|effect|safetensors|terminal)\b",
     "shows itself": r"\b(shows?|draws?|explains?) (itself|themselves)\b",
     "goes on where": r"\b(goes|go) on (where|with|from)\b|\bto go on\b",
     "whole or not": r"\bwhole or not\b|\b(arrive|arrived|written) whole\b",

@@ -48,7 +48,6 @@ COMMANDS = [
     "runs verify mine",
     "runs clean mine --dry-run",
     "data show digits",
-    "trial draw toy --families moe-mlp --per-family 2 --large 0",
     "jacobian --activation tanh --depth 5",
     "regress digits --train 20 --test 20 --workers 1 --network 'dense(1)'",
 ]
@@ -89,7 +88,7 @@ def test_help_fits(command: str) -> None:
     assert too_wide(told) == []
     assert told == printed(*command.split(), "--help")
     examples = [line for line in told.splitlines() if line.strip().startswith("isometer ")]
-    assert examples or command in GROUPS or command == "demo"
+    assert examples or command in GROUPS
     assert all(line.count("isometer ") == 1 for line in examples), "examples are on lines of their own"
     assert re.findall(r"╭─ Options ─.*?╰", told, flags=re.S)[0].count("│ --") == 1, (
         "every option but --help has a panel"

@@ -299,12 +299,19 @@ def test_keyboard_alone(new_tab: Callable[..., Tab]) -> None:
     [
         "/activation?activations=relu",
         "/depth?depth=5&width=20",
-        "/clinic?report=patient:mlp-relu-5",
+        "/clinic?report=patient:mlp-relu-5&other=patient:mlp-relu-10",
+        "/start",
+        "/start?experiment=dies&step=2",
+        "/start?experiment=skip&step=2",
+        "/transformer?blocks=2",
     ],
 )
 @pytest.mark.slow
 def test_phone(path: str, new_tab: Callable[..., Tab]) -> None:
-    fits_a_phone(new_tab(path, **PHONE))
+    tab = new_tab(path, **PHONE)
+    if "other=" in path:
+        tab.until("() => document.querySelector('#clinic-compared table')")
+    fits_a_phone(tab)
 
 
 @pytest.mark.slow

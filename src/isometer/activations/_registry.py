@@ -288,6 +288,19 @@ def registry() -> list[str]:
     return list(ENTRIES)
 
 
+def written(name: str) -> str:
+    """How people write an activation: `relu` as ReLU, `tanh` as it is.
+
+    Example:
+        >>> written("relu"), written("gelu"), written("tanh"), written("x*sigmoid(x)")
+        ('ReLU', 'GELU', 'tanh', 'x*sigmoid(x)')
+    """
+    entry = ENTRIES.get(name)
+    modules = [form.module for form in entry.torch if form.module] if entry is not None else []
+    acronym = [one for one in modules if one.lower() == name and one != name.capitalize()]
+    return acronym[0] if acronym else name
+
+
 def build(name: str, *parameters: float) -> Activation:
     """A registry activation with its parameters (defaults filled in)."""
     entry = ENTRIES[ALIASES.get(name, name)]

@@ -18,12 +18,15 @@ from isometer.errors import IsometerError
 if TYPE_CHECKING:
     from isometer.theory import Explanation, NetworkExplanation
 
+FOLLOWED = "Two inputs"
+"""The panel of the help."""
 Start = Annotated[
     float | None,
     typer.Option(
         "--cosine",
         metavar="C",
         help="Also follow two inputs of unit mean square that start at this cosine.",
+        rich_help_panel=FOLLOWED,
     ),
 ]
 Depth = Annotated[
@@ -34,6 +37,7 @@ Depth = Annotated[
         min=0,
         help="Follow them to this depth; by default 50, or the depth of the network.",
         show_default=False,
+        rich_help_panel=FOLLOWED,
     ),
 ]
 

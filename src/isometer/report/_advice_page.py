@@ -34,7 +34,7 @@ def advice_section(report: Mapping[str, Any]) -> str:
     return (
         '<section id="advice" aria-labelledby="advice-title"><h2 id="advice-title">What to change</h2>'
         '<p class="about">Ranked by how many findings a change addresses and how severe they are; changes that this '
-        f'model cannot use are left out. One at a time, then examine again.</p><ol class="advice">'
+        'model cannot use are left out. Make one change at a time, then examine again.</p><ol class="advice">'
         f"{''.join(items[:_SHOWN])}</ol>{rest}</section>"
     )
 

@@ -300,7 +300,7 @@ def _compared(desk: Desk, tab: str, first: Report, second: Report | None) -> Any
     head = html.Thead(
         html.Tr([html.Th("", scope="col"), html.Th(second["model"], scope="col"), html.Th(first["model"], scope="col")])
     )
-    numbers = [html.Table([head, html.Tbody(rows)])] if rows else []
+    numbers = [html.Div(html.Table([head, html.Tbody(rows)]), className="scroll")] if rows else []
     title = f"{first['model']} compared with {second['model']}"
     return html.Section([html.H3(title), html.Div(lists, className="thirds"), *numbers], className="card")
 

@@ -105,7 +105,7 @@ function startControls() {
   byId('next').addEventListener('click', () => markLayer(Math.min(count - 1, chosen.layer + 1)));
   document.addEventListener('click', onClick);
   const note = byId('prediction-note');
-  if (report.prediction) note.textContent = `Prediction${report.prediction.network ? ` for ${report.prediction.network}` : ''}: ${report.prediction.note}`;
+  if (report.prediction) note.textContent = `Prediction${report.prediction.network ? ` for ${report.prediction.network.replace(/\d+\.\d{5,}/g, text => String(Number(Number(text).toPrecision(4))))}` : ''}: ${report.prediction.note}`;
   else if (report.no_prediction) note.textContent = `No prediction: ${report.no_prediction}`;
   note.hidden = !note.textContent;
 }

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import special
 
+from isometer.activations._registry import written
 from isometer.doctor.conditions._condition import Condition
 from isometer.doctor.diagnosis.checks._case import SIGNIFICANCE, Case, Sign
 
@@ -94,7 +95,7 @@ def wrong_gain(case: Case, condition: Condition) -> Iterator[Sign]:
             "total_factor": math.exp(total) if total < 700 else math.inf,
             "limit_per_layer": math.exp(_OFF),
         },
-        f"The weights of {case.where(off)} have gain {typical:.3g}; {view.sites[off[0]].activation} needs "
-        f"{wanted:.3g}.",
+        f"The weights of {case.where(off)} have gain {typical:.3g}; "
+        f"{written(view.sites[off[0]].activation)} needs {wanted:.3g}.",
         f"Nothing normalises the signal in between, so the error compounds over {len(free)} layers.",
     )
