@@ -43,6 +43,7 @@ def graph(name: str) -> str:
 
 
 SHOTS = (
+    Shot("start", "/start", tuple(graph(f"start-preview-{name}") for name in ("dies", "norm", "skip")), height=930),
     Shot("activation", "/activation", tuple(map(graph, ("activation-kernel", "activation-phase"))), height=1180),
     Shot("depth", "/depth?layer=3", (graph("depth-gram"), graph("depth-gap"), DONE), height=1330),
     Shot(

@@ -165,7 +165,7 @@ def _from_file(path: Path, scale: Literal["none", "norm"], samples: int | None, 
         raise IsometerError(f"{name} has shape {array.shape}; expected (samples, features) — reshape it")
     if samples is not None:
         if samples > len(array):
-            raise IsometerError(f"{name} has {len(array)} samples; {samples} were asked for — ask for fewer")
+            raise IsometerError(f"{name} has {len(array)} samples; {samples} were requested — request fewer")
         array = array[:samples]
     if features is not None and features != array.shape[1]:
         raise IsometerError(f"{name} has {array.shape[1]} features; expected {features} — change input_width")

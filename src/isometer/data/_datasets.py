@@ -120,7 +120,7 @@ class DataSet:
         """
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n <= len(self):
             raise IsometerError(
-                f"{n!r} images requested; expected 1 to {len(self)}, as {self.name} ({self.split}) has — ask for fewer"
+                f"{n!r} images requested; expected 1 to {len(self)}, as {self.name} ({self.split}) has — request fewer"
             )
         chosen = np.random.default_rng(seed).choice(len(self), size=int(n), replace=False)
         return self.prepare(self.images[chosen], centre=centre, scale=scale, flat=flat), self.labels[chosen]

@@ -204,7 +204,7 @@ def _run(command: Sequence[str], place: Path, way: str) -> None:
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         raise IsometerError(
-            f"`{' '.join(command[:3])}` failed: {lines[-1] if lines else 'no message'} — is the network there?"
+            f"`{' '.join(command[:3])}` failed: {lines[-1] if lines else 'no message'} — check the network connection"
         )
 
 

@@ -96,7 +96,7 @@ def solve(
         answer, about = _tokens(unknown, spec, token_cosine, entropy, update, cosine, between, most)
         return _checked_tokens(answer, about, cosine, **checking) if check else answer
     if entropy is not None or update is not None:
-        raise IsometerError(f"entropy and update are about transformers, not {unknown} — solve for qk_gain or branch")
+        raise IsometerError(f"entropy and update apply to transformers, not to {unknown} — solve for qk_gain or branch")
     if unknown == "depth":
         answer = _depth(spec, inputs, gram, condition, kind, cosines, gradients, most)
     elif condition is not None or cosines is not None or gradients is not None:

@@ -75,7 +75,7 @@ class Composer:
         node = end
         while node != start:
             if node < start:
-                raise NotInLanguage("a branch reads something else than where branches part")
+                raise NotInLanguage("a branch does not read from where the branches split")
             piece = self.piece(node)
             steps, attention, node = piece.steps + steps, piece.attention + attention, piece.source
         return Piece(steps, start, attention)
@@ -341,7 +341,7 @@ def _padding(padding: str | Sequence[int], kernel: Sequence[int], dilation: Sequ
     if not any(around):
         return not any(reach)
     if any(2 * one != size for one, size in zip(around, reach, strict=True)):
-        raise NotInLanguage("a convolution pads by other than half of its reach")
+        raise NotInLanguage("a convolution does not pad by half of its reach")
     return True
 
 

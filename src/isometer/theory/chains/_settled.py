@@ -178,7 +178,7 @@ def network_phase(spec: Spec, *, mean_square: float = 1.0) -> Settled:
         return phase_of(ChainLayer.of(spec), mean_square=mean_square)
     if any(isinstance(step, Norm) and step.over == "batch" for step in walk(spec.composition)):
         raise IsometerError(
-            "a norm over samples acts on the batch as a whole, and two inputs are no batch; expected norms over "
+            "a norm over samples acts on the batch as a whole, and two inputs are not a batch; expected norms over "
             "features — predict it with your batch instead"
         )
     path = exchangeable_path(spec, [_NEARBY, 1.0], mean_square)
