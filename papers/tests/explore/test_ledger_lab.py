@@ -59,7 +59,7 @@ def test_claims_are_filtered_by_class_chapter_and_both_verdicts() -> None:
     state, _ = LedgerState.read({"paper": "000", "failure": "corner", "chapter": "appendix f", "intended": "holds"})
     found = [row for row in rows if _wanted(row, state)]
     assert {row["id"] for row in found} == {"000/K-gt-ip", "000/eq-112-117:115", "000/eq-112-117:last"}
-    assert "meant: holds" in str(claim_table(found, state))
+    assert "intended: holds" in str(claim_table(found, state))
 
 
 def test_a_claim_is_shown_with_its_evidence() -> None:

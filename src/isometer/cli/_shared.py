@@ -41,9 +41,12 @@ __all__ = [
 
 
 NETWORK, MODEL, INPUT, MEASUREMENT = "Network", "Model", "Input", "Measurement"
-OUTPUT, LIMITS = "Output", "Limits"
-CHOICE = "Choice"
+LIMITS = "Limits"
 """Panels of the help."""
+OUTPUT = "Output"
+"""The panel of options about what a command prints and writes."""
+CHOICE = "Choice"
+"""The panel of options that choose what a command works on."""
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.", rich_help_panel=OUTPUT)]
 Plot = Annotated[
     Path | None,

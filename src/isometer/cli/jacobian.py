@@ -9,7 +9,20 @@ import typer
 from isometer.cli._model_options import ModelOptions
 from isometer.cli._network import InputOptions, NetworkOptions, check_folders
 from isometer.cli._option_groups import takes_options
-from isometer.cli._shared import MODEL, Json, Memory, Plot, Threads, Time, allowing, app, console, emit, status
+from isometer.cli._shared import (
+    MODEL,
+    Json,
+    Memory,
+    Plot,
+    Threads,
+    Time,
+    allowing,
+    app,
+    console,
+    emit,
+    next_step,
+    status,
+)
 
 if TYPE_CHECKING:
     from isometer.empirical import EmpiricalJacobian
@@ -48,9 +61,10 @@ def jacobian(
 ) -> None:
     """Singular values of the input–output Jacobian: dynamical isometry, density, share of zeros.
 
-    Of a network it is the law at infinite width, by free probability: chains, skips whose branches begin with weights,
-    norms. Of a --model it is that model on that batch, all samples together, whole where it is small and by Lanczos
-    quadrature with an error otherwise; beside it the partial Jacobian norm of every module.
+    For a network, the command computes the law at infinite width by free probability: chains, norms, and skips whose
+    branches begin with weights. For a --model, it examines the model on the batch, all samples together: in full where
+    the Jacobian is small, otherwise by Lanczos quadrature with an error estimate. It adds the partial Jacobian norm of
+    every module.
 
     Examples: [bold]isometer jacobian --activation tanh --weights orthogonal --depth 20[/],
     [bold]isometer jacobian --network "input(64) > repeat(residual(dense > act('relu') > dense), 8)" --plot j.png[/],
@@ -70,7 +84,12 @@ def jacobian(
         return
     from isometer.report._jacobians import jacobian_card
 
-    console().print(jacobian_card(document))
+    page = console()
+    page.print(jacobian_card(document))
+    again = (
+        "--weights orthogonal" if "model" not in document and network.weights == "gaussian" else "--plot jacobian.png"
+    )
+    next_step(page, f"the same with {again}")
 
 
 def _of_network(network: NetworkOptions, data: InputOptions) -> tuple[JacobianLaw, dict[str, Any]]:

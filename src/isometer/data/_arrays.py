@@ -124,7 +124,9 @@ def _read(file: BinaryIO, path: Path, wanted: Wanted) -> dict[str, Array]:
         return read_npz(file, label, wanted)
     if suffix in (".npy", ".npz"):
         raise IsometerError(f"{label} is not a NumPy file of numbers, or damaged — save it with numpy.save")
-    raise IsometerError(f"{label} is not a file of arrays; expected one that ends in {', '.join(SUFFIXES)} — save it as one of these")
+    raise IsometerError(
+        f"{label} is not a file of arrays; expected one that ends in {', '.join(SUFFIXES)} — save it as one of these"
+    )
 
 
 def _read_safetensors(path: Path, size: int, label: str, wanted: Wanted) -> dict[str, Array]:

@@ -13,13 +13,14 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from isometer.report._numbers import number
+from isometer.report._numbers import number, rounded
 from isometer.report._pictures import PALETTE, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LISTED = 32  # layers of a table
+_ISOMETRIC, _SPREAD = 0.95, 0.5  # isometry: squares of one size, and within a factor of about e
 
 
 def jacobian_card(document: Mapping[str, Any]) -> Panel:
@@ -47,12 +48,30 @@ def jacobian_card(document: Mapping[str, Any]) -> Panel:
         ("error estimate", number(document["error_estimate"], 2), "", ""),
     ):
         facts.add_row(*(Text(cell, style="dim" if i % 2 == 0 else "bold") for i, cell in enumerate(row)))
-    parts: list[RenderableType] = [facts, _quantiles(document["quantiles"])]
+    parts: list[RenderableType] = [Text(headline(document), style="bold"), facts, _quantiles(document["quantiles"])]
     if document.get("layers"):
         parts.append(_layers(document["layers"]))
     parts.extend(Text(note, style="dim") for note in _notes(document))
-    title = "Jacobian of " + (document.get("model") or document.get("network") or "a model")
+    title = "Jacobian of " + (document.get("model") or rounded(document.get("network") or "") or "a model")
     return Panel(Group(*parts), title=Text(title), title_align="left", border_style="blue")
+
+
+def headline(document: Mapping[str, Any]) -> str:
+    """What the spread of the singular values means, in a sentence.
+
+    Example:
+        >>> headline({"isometry": 1.0}), headline({"isometry": 0.1})[:31]
+        ('Dynamical isometry: all singular values are nearly equal.', 'The singular values spread wide')
+    """
+    isometry = document["isometry"]
+    if isometry > _ISOMETRIC:
+        return "Dynamical isometry: all singular values are nearly equal."
+    if isometry > _SPREAD:
+        return f"The singular values differ moderately: isometry {number(isometry, 2)}, where 1 means all equal."
+    return (
+        f"The singular values spread widely: isometry {number(isometry, 2)}, where 1 means all equal. Some directions "
+        "grow while others vanish."
+    )
 
 
 def _quantiles(quantiles: Mapping[str, float]) -> Table:
@@ -115,7 +134,7 @@ def jacobian_picture(value: Any) -> Figure:
         words += f", {100 * value.zeros:.3g} % zeros"
     left.set_title(words, fontsize=9)
     right.set_title(f"mean σ² {number(value.mean_square, 4)}", fontsize=9)
-    name = str(value.spec) if hasattr(value, "spec") else f"{value.start} → {value.end}"
+    name = rounded(str(value.spec)) if hasattr(value, "spec") else f"{value.start} → {value.end}"
     name = name if len(name) <= 90 else f"{name[:89]}…"
     figure.suptitle(f"Jacobian: {name}", fontsize=11, x=0.01, ha="left")
     return figure

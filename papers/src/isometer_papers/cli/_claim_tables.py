@@ -43,7 +43,7 @@ def print_table(rows: Sequence[Statement]) -> None:
 
 def _told(row: Statement) -> list[str]:
     """The verdict, the one as intended where that is another, and the class of a failure."""
-    meant = [f"meant: {_coloured(row.as_intended)}"] if row.as_intended not in (None, row.as_printed) else []
+    meant = [f"intended: {_coloured(row.as_intended)}"] if row.as_intended not in (None, row.as_printed) else []
     return [_coloured(row.verdict), *meant, *([row.failure] if row.failure else [])]
 
 

@@ -134,6 +134,7 @@ def show(
             emit([{"id": identifier, "checkable": False, "reason": reason}])
         else:
             console().print(f"[bold]{identifier}[/] is not checked: {escape(reason)}", highlight=False)
+            next_step(console(), f"isometer claims list --paper {number}")
         return
     rows = _shipped(find(identifier))
     if as_json:
@@ -314,6 +315,7 @@ def report(
     if folder is not None:
         for path in write_ledger(folder):
             console().print(f"report: {path}", highlight=False, soft_wrap=True)
+    next_step(console(), "isometer claims findings")
 
 
 def _shipped(claims: tuple[Claim, ...]) -> list[Statement]:

@@ -105,7 +105,7 @@ def _spelt(example: Mapping[str, Any]) -> list[str]:
 
 def _meant(row: Row) -> list[Any]:
     """The other verdict, if there is one, and the class."""
-    told = [f"meant: {row['as_intended']}"] if row["as_intended"] not in (None, row["as_printed"]) else []
+    told = [f"intended: {row['as_intended']}"] if row["as_intended"] not in (None, row["as_printed"]) else []
     told += [row["class"]] if row["class"] else []
     return [part for text in told for part in (html.Br(), html.Small(text, className="about"))]
 

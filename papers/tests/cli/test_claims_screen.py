@@ -1,0 +1,45 @@
+"""The companion's commands on a terminal of 80 columns: panels, examples, one next step, nothing that is cut."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from support.command import printed
+
+COLUMNS = 80
+COMMANDS = [
+    "claims list --paper 002 --class result",
+    "claims show 002/lem-1",
+    "claims causes --paper 002",
+    "claims findings",
+    "claims report --markdown ledger.md --paper 002",
+    "reproduce list --paper 003",
+]
+HELP = [*(f"claims {name}" for name in ("list", "show", "causes", "findings", "cite", "check", "report")), "reproduce"]
+
+
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_ends_with_a_next_step(command: str) -> None:
+    told = printed(*command.split())
+    assert told.splitlines()[-1].startswith("next: ")
+    prose = [line for line in told.splitlines() if not line.startswith("    ")]  # code to copy keeps its lines
+    assert [line for line in prose if cell_len(line.rstrip()) > COLUMNS] == []
+
+
+@pytest.mark.parametrize("command", HELP)
+def test_help_is_in_panels_with_examples(command: str) -> None:
+    told = printed(*command.split(), "-h")
+    assert [line for line in told.splitlines() if cell_len(line) > COLUMNS] == []
+    assert any(line.strip().startswith("isometer ") for line in told.splitlines())
+    unsorted = re.findall(r"╭─ Options ─.*?╰", told, flags=re.S)[0]
+    assert unsorted.count("│ --") == 1, "every option but --help has a panel"
