@@ -18,7 +18,7 @@ def test_the_law_of_a_network(tmp_path: Path) -> None:
     card = printed("jacobian", "--activation", "tanh", "--depth", "3", "--weights", "orthogonal")
     assert "singular values by share" in card
     assert "relu behind a skip" in error("jacobian", "--network", "input(8) > repeat(residual(act('relu') > dense), 2)")
-    assert "--eval is about a --model" in error("jacobian", "--eval")
+    assert "--eval applies to a --model" in error("jacobian", "--eval")
 
 
 def test_the_size_of_the_inputs_counts(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_what_does_not_go_together(source: Path) -> None:
     )
     assert "drop --depths" in error(*model, "--depths", "1,2")
     assert "expected gaussian, data:NAME or a file" in error(*model, "--input", "orthogonal")
-    assert "--eval is about a --model" in error("kernel", "--eval")
+    assert "--eval applies to a --model" in error("kernel", "--eval")
 
 
 def test_drift_sketches_and_the_limit(source: Path, tmp_path: Path) -> None:
@@ -112,5 +112,5 @@ def test_drift_sketches_and_the_limit(source: Path, tmp_path: Path) -> None:
     )
     limit = as_json("kernel", "--model", f"{chain}:make", "--limit", "--batch", "4")["limit"]
     assert 0.0 < limit["turned"] <= limit["distance"] < 0.5
-    assert "--limit is about a --model" in error("kernel", "--limit")
-    assert "--site is about the conjugate kernel" in error("kernel", "--model", f"{chain}:make", "--site", "0")
+    assert "--limit applies to a --model" in error("kernel", "--limit")
+    assert "--site applies to the conjugate kernel" in error("kernel", "--model", f"{chain}:make", "--site", "0")

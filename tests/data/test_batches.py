@@ -59,7 +59,7 @@ def test_batches_are_different_images_by_seed() -> None:
     assert [index[row.astype(np.uint8).tobytes()] for row in batch] == labels.tolist()
     assert np.array_equal(data.batch(5, seed=3)[0], data.batch(5, seed=3)[0])
     assert not np.array_equal(data.batch(5, seed=3)[0], data.batch(5, seed=4)[0])
-    with pytest.raises(IsometerError, match="51 images asked for; expected 1 to 50"):
+    with pytest.raises(IsometerError, match="51 images requested; expected 1 to 50"):
         data.batch(51)
     with pytest.raises(IsometerError, match="unknown centre 'mean'; expected one of none, pixel, channel, sample"):
         data.batch(2, centre="mean")  # type: ignore[arg-type]

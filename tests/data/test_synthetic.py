@@ -92,7 +92,7 @@ def test_repeated_samples_are_equal_to_the_last_bit() -> None:
         ("power-law:-1", "exponent is -1.0; expected a number of at least 0"),
         ("power-law:x", "expected a number after the colon"),
         ("power-law", "expected a number after the colon"),
-        ("degenerate:9", "9.0 distinct samples asked for; expected 1 to 4"),
+        ("degenerate:9", "9.0 distinct samples requested; expected 1 to 4"),
         ("correlated:-0.9", "4 samples can have -0.333 to 1"),
         ("gaussian:3", "input is 'gaussian:3'; expected gaussian, orthogonal"),
         ("powerlaw:1", "input is 'powerlaw:1'"),

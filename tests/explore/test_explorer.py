@@ -382,7 +382,7 @@ def test_shelf_keeps_a_few() -> None:
     last = shelf.get(keys[-1])
     assert last is not None
     assert last["model"] == str(len(keys) - 1)
-    with pytest.raises(IsometerError, match="did not arrive whole"):
+    with pytest.raises(IsometerError, match="arrived incomplete"):
         decoded("x.json", "data:;base64,!!!")
 
 

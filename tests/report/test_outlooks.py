@@ -178,7 +178,7 @@ def test_next_step() -> None:
     assert next_step(unknown).endswith("pass a larger --budget.")
     unknown["stress"].update(targets="a random teacher", batches=1)
     assert next_step(unknown).endswith("pass labels, more batches or a larger --budget.")
-    assert "with the stress test" in next_step(BASE)
+    assert "The stress test says" in next_step(BASE)
 
 
 def test_nothing_was_run() -> None:

@@ -86,7 +86,7 @@ OUTSIDE: dict[str, tuple[str, dict[str, Any], str]] = {
         "adds a bias to its scores",
     ),
     "stablelm": ("StableLmModel", _GROUPED, "rotary positions turn 4 of 16 features"),
-    "olmo2": ("Olmo2Model", _GROUPED, "normalised otherwise than by the size of each head"),
+    "olmo2": ("Olmo2Model", _GROUPED, "normalised by something other than the size of each head"),
     "bloom": (
         "BloomModel",
         {"hidden_size": WIDTH, "n_head": HEADS, "n_layer": BLOCKS, "vocab_size": VOCABULARY},

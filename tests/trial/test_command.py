@@ -134,7 +134,7 @@ def test_opinions_of_other_rules_are_given_again_and_truths_are_kept(
     assert len(opinions(drawn, open_half).outdated()) == 2 * len(open_half)
     assert len(baselines(drawn, open_half).outdated()) == len(open_half)
     assert not truths(drawn, open_half).outdated()
-    assert "come from other code" in printed("trial", "table", str(drawn))
+    assert "were computed by other code" in printed("trial", "table", str(drawn))
 
 
 def test_opinions_are_about_weights_that_the_truth_did_not_train(drawn: Path) -> None:

@@ -94,6 +94,6 @@ def test_report(tmp_path: Path) -> None:
     assert "http" not in page.replace("http-equiv", "")
     assert "002/lem-1#corrected" in markdown.read_text(encoding="utf-8")
     assert "--html FILE" in error("claims", "report")
-    assert "leave out one" in error("claims", "report", "--folder", str(tmp_path), "--paper", "002")
+    assert "drop one of them" in error("claims", "report", "--folder", str(tmp_path), "--paper", "002")
     invoke("claims", "report", "--html", str(html), "--paper", "002")
     assert html.read_text(encoding="utf-8").count("<tr id=") == len(ledger("002"))

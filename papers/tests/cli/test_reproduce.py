@@ -55,8 +55,8 @@ def test_list() -> None:
 def test_bad_requests(tmp_path: Path) -> None:
     out = ["--out", str(tmp_path / "g")]
     for arguments, message in (
-        ([], "give either IDs"),
-        (["003/fig-1", "--all"], "give either IDs"),
+        ([], "expected IDs, --paper P or --all"),
+        (["003/fig-1", "--all"], "expected IDs, --paper P or --all"),
         (["003/fig1"], "did you mean '003/fig-1'"),
         (["--resume"], "nothing to resume"),
         (["003/fig-1", "--set", "widht=3"], "did you mean 'width'"),

@@ -52,7 +52,7 @@ class _Scaled:
 
 
 class Activation(Drawn):
-    """A scalar nonlinearity and everything that can be said about it under Gaussian signals.
+    """A scalar nonlinearity and its statistics under Gaussian inputs.
 
     Obtain one from `isometer.activation`: by registry name, expression, Python callable or torch module. Calling it
     evaluates on NumPy arrays or, differentiably, on torch tensors.
@@ -431,7 +431,7 @@ class Activation(Drawn):
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before its numbers are used: estimated errors that are larger than usual.
+        """Warnings about its numbers: estimated errors that are larger than usual.
 
         Example:
             >>> from isometer import activation
@@ -726,7 +726,7 @@ def _interned(core: Expression, name: str) -> Activation:
 
 
 def expectation(function: Callable[[Floats], Floats], kinks: Sequence[float] = ()) -> NumericalEstimate:
-    """E f(X) for X ~ N(0, 1), f on arrays, with an honest error estimate; kinks may be declared.
+    """E f(X) for X ~ N(0, 1), f on arrays, with an error estimate; kinks may be declared.
 
     Example:
         >>> from isometer.activations import expectation

@@ -24,7 +24,7 @@ def register_activation(
     torch: Sequence[TorchForm] = (),
     flat: Callable[..., tuple[float, float]] | None = None,
 ) -> Activation:
-    """Give an activation a name that everything here knows: text, specs, networks, the command line, the doctor.
+    """Register an activation under a name, for expressions, specs, networks, the command line and the doctor.
 
     The registry is that of this process: a worker in another process has to register the activation too.
 
@@ -71,7 +71,7 @@ def register_activation(
 
 
 def unregister_activation(name: str) -> None:
-    """Take an activation of `register_activation` out of the registry.
+    """Remove an activation that `register_activation` added.
 
     Example:
         >>> from isometer.activations import register_activation, unregister_activation

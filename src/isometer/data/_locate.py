@@ -58,7 +58,7 @@ def _platform_cache() -> Path:
 
 
 def find(name: str, *, root: str | Path | None = None) -> FoundData | None:
-    """Where a data set lies, without reading it.
+    """The path of a data set, found without reading it.
 
     Looked at in turn: the folder `ISOMETER_DATA`; the user's cache folder; `data`, `~/data` and `~/datasets`, where
     torchvision is usually told to keep its sets; Keras' folder; the folder of Debian's packages; scikit-learn for

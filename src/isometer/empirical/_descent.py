@@ -95,7 +95,7 @@ def descent(
     output: Callable[[Any], Tensor] | None = None,
     seed: int = 0,
 ) -> KernelDescent:
-    """Losses of gradient descent on the whole batch that the tangent kernel predicts, and those that come of it.
+    """Losses of gradient descent on the whole batch: predicted by the tangent kernel, and measured.
 
     Args:
         model: the model; a copy is trained.

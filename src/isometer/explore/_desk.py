@@ -255,7 +255,7 @@ class _Cache:
 
 
 class Desk:
-    """Where labs ask for numbers.
+    """Runs the computations of the labs in worker processes.
 
     Args:
         workers: processes.

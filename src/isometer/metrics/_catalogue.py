@@ -607,7 +607,7 @@ def register(metric: Metric, *, replace: bool = False) -> Metric:
 
 
 def unregister(name: str) -> None:
-    """Take a metric that was registered at run time out of the catalogue.
+    """Remove a metric that was registered at run time.
 
     Args:
         name: of the metric.

@@ -85,7 +85,7 @@ def batch_normalize(representation: Array, *, recenter: bool = True) -> Array:
 
 
 def isometry_gap_decrease(representation: Array | None = None, *, gram: Array | None = None) -> Array:
-    """What scaling all samples to one length takes off the isometry gap, exactly.
+    """The exact decrease of the isometry gap when all samples are scaled to one length.
 
     `ψ(G) − ψ(G̃) = log mean_i a_i² − mean_i log a_i²`, a_i the lengths of the samples. Never negative; 0 for equal
     lengths (and for a batch of zeros), `inf` where only some samples are zero. On the transpose it is

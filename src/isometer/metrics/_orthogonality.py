@@ -72,7 +72,7 @@ def spectral_variance(representation: Array | None = None, *, gram: Array | None
 
 
 def lyapunov_gap(representation: Array | None = None, *, gram: Array | None = None) -> Array:
-    """What the smallest singular value lacks of orthogonality.
+    """How far the smallest singular value is below that of orthogonal samples.
 
     `V̂(H) = 1/n − σ_n(H)²` for H scaled to `‖H‖_F = 1`, so `1/n − λ_min / tr G`. Between 0 (orthogonal) and 1/n
     (linearly dependent samples, a batch of zeros included).

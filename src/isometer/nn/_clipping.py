@@ -67,7 +67,7 @@ class AdaptiveClipping:
 
     @torch.no_grad()
     def clip(self) -> int:
-        """Clip the gradients that are there now, and say how many were too large."""
+        """Clip the current gradients, and return how many were too large."""
         count = 0
         for group in self.optimizer.param_groups:
             for parameter in group["params"]:

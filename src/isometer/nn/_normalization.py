@@ -62,7 +62,7 @@ class BatchNormParts(nn.Module):
         super().__init__()
         self.features, self.norm, self.momentum = features, _checked_norm(norm, ("batch",)), momentum
         if self.norm.whiten:
-            raise IsometerError("norm whitens; expected one that treats features apart — use Whitening")
+            raise IsometerError("norm whitens; expected one that treats each feature separately — use Whitening")
         self.weight = nn.Parameter(torch.ones(features, device=device, dtype=dtype)) if affine else None
         self.bias = nn.Parameter(torch.zeros(features, device=device, dtype=dtype)) if affine else None
         self.register_buffer("running_mean", torch.zeros(features, device=device, dtype=dtype))
@@ -106,7 +106,7 @@ class BatchNormParts(nn.Module):
 
 
 class SampleNorm(nn.Module):
-    """Normalisation of each sample over its features or over groups of them; at every position apart.
+    """Normalisation of each sample over its features or over groups of them; separately at every position.
 
     Args:
         norm: a `Norm` over features or groups, or its name: `layer`, `rms`, `unit`, `group:K`.

@@ -220,7 +220,7 @@ class Store:
         return self.path / "checkpoints" / key
 
     def checkpoint(self, key: str) -> bytes | None:
-        """The state of a long cell, if there is one and it is whole."""
+        """The state of a long cell, if there is one and it is intact."""
         try:
             saved = read_regular(self.checkpoint_path(key))
         except OSError:

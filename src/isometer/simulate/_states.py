@@ -38,7 +38,7 @@ def representations(
     engine: str = "auto",
     at: str = "post",
 ) -> xarray.Dataset:
-    """What a batch has become at some layers, in independent draws of a random network.
+    """Representations of a batch at chosen layers, in independent draws of a random network.
 
     The runs are those of `simulate` with the same arguments.
 

@@ -52,7 +52,7 @@ class Registry(Mapping[str, Entry]):
         return entry
 
     def unregister(self, one: str) -> Entry:
-        """Take an entry out again.
+        """Remove an entry.
 
         Returns:
             The entry.

@@ -97,7 +97,7 @@ class Report:
 
     @property
     def healthy(self) -> bool | None:
-        """Whether it trains with the optimizer asked about, or with Adam or SGD where none was; `None` if unknown.
+        """Whether it trains with the given optimizer, or with Adam or SGD where none was given; `None` if unknown.
 
         Without a stress test: whether nothing was found.
         """

@@ -30,7 +30,7 @@ LEARNED = 0.5
 
 @dataclass(frozen=True)
 class Trial:
-    """What training a patient came to.
+    """The outcome of training a patient.
 
     Example:
         >>> done = Trial("x", (0.1, 0.01), (0, 1), ((1.0, 0.9), (0.5, 0.9)), ((False, False), (False, False)), 200, 1.0)

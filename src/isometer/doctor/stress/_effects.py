@@ -24,7 +24,7 @@ _MOST = 5
 
 @dataclass(frozen=True)
 class StepEffects:
-    """One step at the best rate, and what some steps come to.
+    """The effect of one step at the best rate, and of several.
 
     Attributes:
         rate: the learning rate.

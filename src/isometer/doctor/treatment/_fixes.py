@@ -80,7 +80,7 @@ def _drawable(model: nn.Module) -> tuple[str, ...]:
 
 
 def reset_norms_(model: nn.Module, modules: Sequence[str]) -> tuple[str, ...]:
-    """Put normalisations back to how they start, in place: gain 1, shift 0, a small eps, statistics of the batch.
+    """Reset normalisations to their initial state, in place: gain 1, shift 0, a small eps, statistics of the batch.
 
     Args:
         model: the model.
@@ -112,7 +112,7 @@ def reset_norms_(model: nn.Module, modules: Sequence[str]) -> tuple[str, ...]:
 
 
 def unfreeze_(model: nn.Module, modules: Sequence[str] | None = None) -> tuple[str, ...]:
-    """Have the parameters of modules trained, in place.
+    """Unfreeze the parameters of modules, in place.
 
     Args:
         model: the model.
@@ -145,7 +145,7 @@ def unfreeze_(model: nn.Module, modules: Sequence[str] | None = None) -> tuple[s
 
 
 def standardise_inputs_(model: nn.Module, batch: Any) -> tuple[str, ...]:
-    """Have a model's inputs standardised on their way in, with mean and size of a batch; in place.
+    """Standardise a model's inputs with the mean and size of a batch, in place.
 
     A hook of the model subtracts the mean, divides by the standard deviation, and replaces what is not finite. Where
     data are prepared is the better place: do the same there if you can.
@@ -177,7 +177,7 @@ def standardise_inputs_(model: nn.Module, batch: Any) -> tuple[str, ...]:
 
 
 def output_units_(model: nn.Module, *, mean: float, scale: float, loss: float = 1.0) -> None:
-    """Have a model return `mean + scale · output`, in place: the units of targets that are not standardised.
+    """Make a model return `mean + scale · output`, in place: the units of targets that are not standardised.
 
     Args:
         model: the model.

@@ -52,7 +52,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class TreatmentTrial:
-    """What training came to before and after treatment.
+    """The outcome of training before and after treatment.
 
     Example:
         >>> sick, well = (Arm(((x,), (x + 0.1,)), 0, ((x,), (x + 0.1,))) for x in (2.2, 0.5))

@@ -38,7 +38,7 @@ _SPECTRA = {"weight_spectral_norm", "weight_isometry_gap"}
 
 
 class SignalMonitor:
-    """Watches how the signal travels through a model while it trains, and warns before the loss shows trouble.
+    """Watches how the signal travels through a model while it trains, and warns before the loss shows a problem.
 
     Call `step` once after each step of the optimizer. At first every step is observed, later one each time the number
     of steps has grown by 4 %: one probe of a few samples of the batch that the model was called with, and the sizes of
@@ -348,7 +348,7 @@ class SignalMonitor:
         self._plan(first=True)
 
     def close(self) -> None:
-        """Take the hooks off the model and the optimizer; what was seen stays."""
+        """Remove the hooks from model and optimizer; the history is kept."""
         for handle in self._handles:
             handle.remove()
         self._handles = []

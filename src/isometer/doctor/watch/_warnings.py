@@ -15,7 +15,7 @@ from isometer.doctor.watch._rules import RULES
 
 @dataclass(frozen=True)
 class TrainingWarning:
-    """A sign of trouble in a training run.
+    """A sign that a training run is failing.
 
     Attributes:
         step: at which it was seen.

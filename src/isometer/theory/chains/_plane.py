@@ -76,7 +76,7 @@ class Axis:
         return _NAMES[self.name]
 
     def values(self, points: int) -> Floats:
-        """So many values, evenly spaced."""
+        """Evenly spaced values."""
         return np.linspace(self.low, self.high, points)
 
     def set(self, spec: Spec, value: float) -> Spec:

@@ -139,7 +139,7 @@ def phase_of(layer: ChainLayer, *, mean_square: float = 1.0) -> Settled:
 
 
 def chi_of(layer: ChainLayer, *, mean_square: float = 1.0) -> float:
-    """χ alone, which is quicker to have than where cosines go; 1 where a signal grows with depth, inf where φ jumps.
+    """χ alone, which is faster than the limit of cosines; 1 where a signal grows with depth, inf where φ jumps.
 
     Example:
         >>> from isometer.spec import chain_from_options

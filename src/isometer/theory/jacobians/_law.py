@@ -151,7 +151,7 @@ class JacobianLaw(Drawn):
 
     @property
     def density(self) -> Floats:
-        """The density over log σ² at `log_squares`; zeros and the atom are apart from it.
+        """The density over log σ² at `log_squares`, without zeros and the atom.
 
         Example:
             >>> from isometer import Spec

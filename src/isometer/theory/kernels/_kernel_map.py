@@ -229,7 +229,7 @@ class KernelMap(Drawn):
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before its numbers are used.
+        """Warnings about its numbers.
 
         Example:
             >>> from isometer.theory import KernelMap

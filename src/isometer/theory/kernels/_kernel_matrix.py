@@ -89,7 +89,7 @@ class KernelMatrix(Drawn):
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before its numbers are used.
+        """Warnings about its numbers.
 
         Example:
             >>> from isometer.theory.kernels import kernel_matrix

@@ -42,7 +42,7 @@ def length_slope(source: str | Activation | Any) -> float:
 
 @dataclass(frozen=True)
 class ShapedActivation:
-    """A shaped activation, its four constants and what it achieves at the asked depth.
+    """A shaped activation, its four constants and what it achieves at the given depth.
 
     Example:
         >>> from isometer.theory import shape_activation

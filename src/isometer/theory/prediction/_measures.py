@@ -37,7 +37,7 @@ GRADIENT = "gradient_log_norm"
 
 
 def predicted_metrics() -> list[str]:
-    """Names of the metrics that theory predicts: of single features, and of gradients beyond their norm, it has none.
+    """Names of the metrics that theory predicts; it covers neither single features nor gradients beyond their norm.
 
     Example:
         >>> "rank" in predicted_metrics(), "kurtosis" in predicted_metrics()
