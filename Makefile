@@ -78,6 +78,7 @@ docs: setup
 	$(BIN)/python tools/make_pages.py --check
 	$(SPHINX) docs docs/_build/html
 	$(SPHINX) papers/docs docs/_build/html/papers
+	$(BIN)/python tools/check_site.py
 	@echo "the site: docs/_build/html/index.html; the companion's: docs/_build/html/papers/index.html"
 
 pages: setup

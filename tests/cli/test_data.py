@@ -40,7 +40,7 @@ def test_list(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert record["cache"] == str(cache_folder())
     monkeypatch.setenv("COLUMNS", "200")
     table = printed("data", "list")
-    assert "not here — isometer data get cifar10 (139 MB)" in table
+    assert "cifar10: isometer data get cifar10 (139 MB)\n" in table
     assert "3×32×32" in table
 
 

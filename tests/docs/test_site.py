@@ -120,6 +120,17 @@ def test_links_resolve(path: Path) -> None:
     check_links(path)
 
 
+def test_broken_links_of_the_built_site_are_seen(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<p id="here"><a href="b.html#there">x</a><a href="#here">y</a></p>', encoding="utf-8"
+    )
+    (tmp_path / "b.html").write_text('<img src="gone.png"><a href="a.html#here">z</a>', encoding="utf-8")
+    call = [sys.executable, str(ROOT / "tools" / "check_site.py"), str(tmp_path)]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == ["a.html: b.html#there has no such anchor", "b.html: gone.png leads nowhere"]
+
+
 def test_every_page_can_be_reached() -> None:
     assert unreachable(INSTRUMENT) == []
 
