@@ -95,11 +95,14 @@ def run_examples(path: Path) -> None:
 # --- links -----------------------------------------------------------------------------------------------------------
 
 
+CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
+
+
 def addresses() -> set[str]:
-    """The outside addresses that pages may link to: those of the papers. Nothing is loaded from them."""
+    """The outside addresses that pages may name: the papers, and PyTorch's CPU builds. Nothing is loaded from them."""
     table = ROOT / "papers" / "src" / "isometer_papers" / "papers.toml"
     known = tomllib.loads(table.read_text(encoding="utf-8"))
-    return {paper["link"] for paper in (*known["paper"], *known["studied"])}
+    return {paper["link"] for paper in (*known["paper"], *known["studied"])} | {CPU_BUILDS}
 
 
 def anchors(path: Path) -> set[str]:

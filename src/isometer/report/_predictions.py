@@ -140,7 +140,7 @@ def statements(predicted: xarray.Dataset) -> list[str]:
     tail = (
         ""
         if math.isnan(rate)
-        else f"; deviations shrink by ×{number(rate, 4)} per layer (depth scale {number(scale, 3)})"
+        else f"; small deviations change by a factor {number(rate, 4)} per layer (depth scale {number(scale, 3)})"
     )
     if point is not None:
         condition = math.inf if point["condition_number"] == "inf" else point["condition_number"]

@@ -19,30 +19,35 @@ from isometer.report._citations import PAPERS, CitedPaper, cited
 
 NORM_PLACES = {"pre": "before φ", "post": "after φ", "sum": "after the skip’s sum"}
 TIPS: Mapping[str, str] = {
-    "depth": "Number of layers with weights.",
-    "width": "Features per layer. Theory holds at infinite width; simulation has this one.",
-    "batch": "Samples that pass through the network together.",
-    "runs": "Independent random networks; the band holds 95 % of them.",
-    "gain": "Standard deviation of the weights times the root of their number of inputs.",
-    "residual": "Strength of the branch beside a skip: x + γ f(x). Without a number there is no skip.",
-    "norm": "What is subtracted and divided by, in each layer.",
-    "weights": "The law of the random weights.",
-    "source": "How the samples of the batch relate to each other at the input.",
-    "seed": "The same seed gives the same weights and samples.",
-    "layer": "Layer 0 is the input.",
-    "rho": "Cosine of the two inputs before the first layer: 1 if they are alike, 0 if unrelated.",
-    "layers": "How many times the kernel map is applied.",
-    "sigma_w": "Standard deviation of the weights times the root of their number of inputs.",
-    "sigma_b": "Standard deviation of the biases.",
-    "qk_gain": "Factor of query and key weights: larger ones make attention sharper.",
-    "branch": "Factor of each branch beside its skip.",
-    "mlp_gain": "Factor of the weights of the MLP.",
-    "blocks": "Each has attention and an MLP.",
-    "tokens": "Length of the sequence, T.",
-    "cosine": "Of two tokens of one sample, before the first block.",
-    "stress": "Short trainings of copies, beside the same architecture initialised by the book.",
+    "Depth": "Number of layers with weights.",
+    "Width": "Features per layer. Theory holds at infinite width; simulation has this one.",
+    "Batch": "Samples that pass through the network together.",
+    "Networks simulated": "Independent random networks; the band holds 95 % of them.",
+    "Gain of the weights": "Standard deviation of the weights times the root of their number of inputs.",
+    "Gain g in φ(g·x)": "Standard deviation of the weights times the root of their number of inputs.",
+    "Residual strength γ": "Strength of the branch beside a skip: x + γ f(x). Without a number there is no skip.",
+    "Branch strength γ": "Strength of the branch beside a skip: x + γ f(x). Without a number there is no skip.",
+    "Normalisation": "What is subtracted and divided by, in each layer.",
+    "Norm": "What is subtracted and divided by, in each layer.",
+    "Weights": "The law of the random weights.",
+    "Samples": "How the samples of the batch relate to each other at the input.",
+    "Seed": "The same seed gives the same weights and samples.",
+    "Layer": "Layer 0 is the input.",
+    "Layer shown below": "Layer 0 is the input.",
+    "Cosine at the start ρ₀": "Cosine of the two inputs before the first layer: 1 if they are alike, 0 if unrelated.",
+    "Layers": "How many times the kernel map is applied.",
+    "σ_w of the weights": "Standard deviation of the weights times the root of their number of inputs.",
+    "σ_b of the biases": "Standard deviation of the biases.",
+    "Gain of queries and keys": "Factor of query and key weights: larger ones make attention sharper.",
+    "Branch factor": "Factor of each branch beside its skip.",
+    "Gain of the MLP": "Factor of the weights of the MLP.",
+    "Blocks": "Each has attention and an MLP.",
+    "Tokens": "Length of the sequence, T.",
+    "Cosine of tokens at the input": "Of two tokens of one sample, before the first block.",
+    "Stress test": "Short trainings of copies, beside the same architecture initialised by the book.",
+    "Position of the norm": "Where each layer or block normalises: it decides what the skip carries.",
 }
-"""What the controls set, where their label does not say it all."""
+"""What controls set, by their labels."""
 GRAPH: Any = {"displaylogo": False, "responsive": True, "displayModeBar": False}
 
 
@@ -81,7 +86,7 @@ def term(label: Any, quantity: str) -> Any:
 
 def control(key: str, label: str, field: Any, hint: str = "", reading: str | None = None) -> html.Label:
     """A labelled control; `reading` shows the value of a slider beside its label."""
-    told = TIPS.get(key, "")
+    told = TIPS.get(label, "")
     explained = {"tabIndex": "0", **data(tip=told), **aria(description=told)} if told else {}
     head: list[Any] = [html.Span(label, className="name term" if told else "name", **explained)]
     if reading is not None:
