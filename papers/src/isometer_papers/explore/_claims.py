@@ -14,6 +14,22 @@ from isometer.serialize import json_text
 from isometer_papers.explore._lab import LedgerState
 
 _ROWS = 25
+TIPS: Mapping[str, str] = {
+    "As printed": "The verdict about the statement exactly as the paper prints it.",
+    "As intended": "The verdict about what the paper evidently means, by a written policy of charity.",
+    "Class of failure": "How much a failure matters: a result, a detail, a proof, a misprint or a corner case.",
+    "Cause": "Statements that fail for one reason share a cause.",
+    "The same statement": "Other places where the papers state it.",
+    "Kind": "Deterministic checks compare both sides; statistical ones estimate an expectation or a probability.",
+    "Tried": "Instances by family: random, extreme, and those that a search for the worst case visited.",
+    "Smallest margin": "The least room seen, relative to the larger side; 0 where the bound is attained, below 0 where it fails.",
+    "Power": "The chance that the check sees a violation of the stated size.",
+    "Excludes": "The alternative that a statistical check rules out.",
+    "Corrected by": "Our corrected statement, checked in the same way.",
+    "Seconds": "How long the thorough check took.",
+    "margin": "The least room seen, relative to the larger side; 0 where the bound is attained, below 0 where it fails.",
+}
+"""What the rows of a claim mean."""
 Row = Mapping[str, Any]
 
 
@@ -44,9 +60,14 @@ def claim_table(rows: Sequence[Row], state: LedgerState) -> list[Any]:
         )
         for row in rows[(page - 1) * _ROWS : page * _ROWS]
     ]
-    head = html.Thead(html.Tr([html.Th(text, scope="col") for text in ("claim", "verdict", "statement", "margin")]))
+    columns = ("claim", "verdict", "statement", "margin")
+    head = html.Thead(html.Tr([html.Th(_name(text), scope="col") for text in columns]))
     table = html.Div(html.Table([head, html.Tbody(body)], className="claims"), className="card scroll")
     return [table, html.Div(parts.pages(page, count), className="pages")]
+
+
+def _name(text: str) -> Any:
+    return parts.explained(text, TIPS[text]) if text in TIPS else text
 
 
 def _number(value: Any) -> str:
@@ -57,6 +78,7 @@ def claim_card(row: Row) -> html.Section:
     """Everything about one claim."""
     tried = ", ".join(f"{count} {family}" for family, count in dict(row["instances"]).items())
     facts = [
+        ("Paper", parts.citations([f"{row['id'].partition('/')[0]}/"])),
         ("Place", f"{row['chapter']}; {row['place']}"),
         ("As printed", row["as_printed"] or f"– ({row['origin']})"),
         ("As intended", _intended(row)),
@@ -71,7 +93,7 @@ def claim_card(row: Row) -> html.Section:
         ("Corrected by", row["corrected"] or "–"),
         ("Seconds", _number(row["seconds"])),
     ]
-    parts_of = [part for name, value in facts for part in (html.Dt(name), html.Dd(value))]
+    parts_of = [part for name, value in facts for part in (html.Dt(_name(name)), html.Dd(value))]
     said = [html.Blockquote(f"“{row['quotation']}”")] if row["quotation"] and row["origin"] == "paper" else []
     lines = [
         *said,

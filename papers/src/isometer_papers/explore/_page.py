@@ -40,7 +40,10 @@ def layout(state: LedgerState) -> html.Div:
     controls = [
         parts.select("view", "Show", t["view"], VIEWS),
         parts.select(
-            "paper", "Paper", t["paper"], {"": "all", **{number: one.label for number, one in papers().items()}}
+            "paper",
+            "Paper",
+            t["paper"],
+            {"": "all", **{number: f"{one.label}: {one.title}" for number, one in papers().items()}},
         ),
         parts.select("verdict", "Verdict", t["verdict"], verdicts),
         parts.select("intended", "As intended", t["intended"], {"": "any", **{one: one for one in VERDICTS}}),

@@ -79,8 +79,16 @@ def term(label: Any, quantity: str) -> Any:
         'Directions that the batch uses: exp of the entropy of its spectrum.'
     """
     told = meaning(quantity)
-    if not told:
-        return label
+    return explained(label, told) if told else label
+
+
+def explained(label: Any, told: str) -> html.Span:
+    """A name with an explanation that appears when it is pointed at, touched or reached with the Tab key.
+
+    Example:
+        >>> explained("Power", "What a check would have seen.").to_plotly_json()["props"]["className"]
+        'term'
+    """
     return html.Span(label, className="term", tabIndex="0", **data(tip=told), **aria(description=told))
 
 
