@@ -22,12 +22,12 @@ TIPS: Mapping[str, str] = {
     "The same statement": "Other places where the papers state it.",
     "Kind": "Deterministic checks compare both sides; statistical ones estimate an expectation or a probability.",
     "Tried": "Instances by family: random, extreme, and those that a search for the worst case visited.",
-    "Smallest margin": "The least room seen, relative to the larger side; 0 where the bound is attained, below 0 where it fails.",
+    "Smallest margin": "Least room seen, relative to the larger side; 0 if the bound is attained, below 0 if it fails.",
     "Power": "The chance that the check sees a violation of the stated size.",
     "Excludes": "The alternative that a statistical check rules out.",
     "Corrected by": "Our corrected statement, checked in the same way.",
     "Seconds": "How long the thorough check took.",
-    "margin": "The least room seen, relative to the larger side; 0 where the bound is attained, below 0 where it fails.",
+    "margin": "The least room seen, relative to the larger side; 0 if the bound is attained, below 0 if it fails.",
 }
 """What the rows of a claim mean."""
 Row = Mapping[str, Any]
