@@ -59,7 +59,7 @@ def test_phases_over_a_plane_of_any_two_numbers(tmp_path: Path) -> None:
     assert Path(picture).stat().st_size > 10_000
     assert "both" in error(*options, "--x", "gain=1:2")
     assert "no skip connection" in error(*options, "--x", "gain=1:2", "--y", "gamma=0:1")
-    assert "is no axis" in error(*options, "--x", "gain", "--y", "bias=0:1")
+    assert "is not an axis" in error(*options, "--x", "gain", "--y", "bias=0:1")
     assert "the same number" in error(*options, "--x", "gain=1:2", "--y", "sigma_w=1:2")
     assert "begins at 0" in error(*options, "--x", "gain=0:2", "--y", "bias=0:1")
     assert "two inputs are no batch" in error("phase", "--norm", "batch")

@@ -82,7 +82,7 @@ def test_cite() -> None:
 
 def test_check_needs_one_choice() -> None:
     for arguments in ([], ["002/lem-1", "--all"], ["--all", "--paper", "002"]):
-        assert "either IDs" in error("claims", "check", *arguments)
+        assert "expected IDs" in error("claims", "check", *arguments)
 
 
 def test_report(tmp_path: Path) -> None:
