@@ -51,7 +51,7 @@ def attention(width: int) -> str:
 
 # title: network, kind, samples, positions, widths, draws
 NETWORKS: dict[str, tuple[Callable[[int], str], Any, int, tuple[int, ...], tuple[int, ...], int]] = {
-    "MLP, conjugate kernel": (perceptron, "nngp", 3, (), (8, 16, 32, 64), 100_000),
+    "MLP, conjugate kernel": (perceptron, "nngp", 3, (), (8, 16, 32, 64), 400_000),
     "MLP, tangent kernel": (perceptron, "ntk", 3, (), (8, 16, 32), 80_000),
     "batch norm, conjugate kernel": (normalised, "nngp", 6, (), (4, 8, 16, 32), 120_000),
     "batch norm, tangent kernel": (normalised, "ntk", 6, (), (8, 16, 32), 50_000),
