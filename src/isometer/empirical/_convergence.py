@@ -116,8 +116,11 @@ def width_convergence(
         if before is not None:
             steps.append(_distances(before - off)[2:])  # independent draws: their differences have both variances
         before = off
-    columns = (*np.array(rows).T, *np.array(steps).T)
-    return WidthConvergence(kind, several, draws, *columns, float(theory.error))
+    single, single_error, bias, bias_error = np.array(rows).T
+    apart, apart_error = np.array(steps).T
+    return WidthConvergence(
+        kind, several, draws, single, single_error, bias, bias_error, apart, apart_error, float(theory.error)
+    )
 
 
 def _spec(given: Spec | str) -> Spec:
