@@ -51,11 +51,11 @@ def attention(width: int) -> str:
 
 # title: network, kind, samples, positions, widths, draws
 NETWORKS: dict[str, tuple[Callable[[int], str], Any, int, tuple[int, ...], tuple[int, ...], int]] = {
-    "MLP, conjugate kernel": (perceptron, "nngp", 3, (), (4, 8, 16, 32), 3000),
-    "MLP, tangent kernel": (perceptron, "ntk", 3, (), (4, 8, 16, 32), 1500),
-    "batch norm, conjugate kernel": (normalised, "nngp", 6, (), (4, 8, 16, 32), 3000),
-    "batch norm, tangent kernel": (normalised, "ntk", 12, (), (8, 16, 32, 64), 200),
-    "attention, conjugate kernel": (attention, "nngp", 3, (3,), (4, 8, 16), 3000),
+    "MLP, conjugate kernel": (perceptron, "nngp", 3, (), (8, 16, 32, 64), 400_000),
+    "MLP, tangent kernel": (perceptron, "ntk", 3, (), (8, 16, 32), 80_000),
+    "batch norm, conjugate kernel": (normalised, "nngp", 6, (), (4, 8, 16, 32), 120_000),
+    "batch norm, tangent kernel": (normalised, "ntk", 6, (), (8, 16, 32), 50_000),
+    "attention, conjugate kernel": (attention, "nngp", 3, (3,), (4, 8, 16), 40_000),
 }
 
 
@@ -77,6 +77,9 @@ def convergence(known: dict[str, Any]) -> dict[str, Any]:
             "single_error": one.single_error,
             "bias": one.bias,
             "bias_error": one.bias_error,
+            "steps": one.steps,
+            "steps_error": one.steps_error,
+            "steps_slope": one.steps_slope,
             "single_slope": one.single_slope,
             "bias_slope": one.bias_slope,
             "limit_error": one.limit_error,

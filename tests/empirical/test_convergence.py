@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-from isometer import IsometerError
+from isometer import IsometerError, empirical_kernel
 from isometer.empirical import width_convergence
 from isometer.empirical._convergence import _distances
+from isometer.empirical._many_draws import kernels_of_draws, weight_deviations
+from isometer.empirical._result import Kind
+from isometer.nn import build
+from isometer.spec import Spec
 
 
 def test_bias_and_spread_of_known_deviations() -> None:
@@ -30,6 +35,73 @@ def test_too_few_widths_or_draws() -> None:
         width_convergence(lambda d: f"input(2) > dense({d}) > act('relu') > dense(1)", np.eye(2), widths=(8, 8))
     with pytest.raises(IsometerError, match="draws"):
         width_convergence(lambda d: f"input(2) > dense({d}) > act('relu') > dense(1)", np.eye(2), draws=3)
+
+
+@pytest.mark.parametrize("kind", ["ntk", "nngp"])
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("input(4) > dense(6, gain=1.2) > bias(0.3) > act('tanh') > dense(5) > act('gelu') > dense(2)", (3, 4)),
+        ("input(4) > dense(6) > norm('batch') > act('gelu') > dense(1)", (5, 4)),
+        (
+            "input(4, [3]) > dense(4) > attention(heads=2, head_width=3) > act('tanh') > pool('mean') > dense(1)",
+            (3, 4, 3),
+        ),
+        ("input(2, [4, 4]) > conv(3, 4, padding='zeros') > act('relu') > flatten > dense(2)", (3, 2, 4, 4)),
+    ],
+)
+def test_many_draws_are_the_kernels_of_models(text: str, shape: tuple[int, ...], kind: Kind) -> None:
+    """The same weights in a model of its own, whose kernel `empirical_kernel` finds."""
+    spec, batch = Spec(text), np.random.default_rng(0).standard_normal(shape)
+    (found,) = kernels_of_draws(spec, batch, kind, 2, seed=5)
+    model = build(spec, dtype=torch.float64)
+    deviations = weight_deviations(spec, model)
+    random = torch.Generator().manual_seed(5)
+    left = set(deviations)
+    if kind == "nngp":  # the readout is not drawn
+        left -= {name for name in deviations if name.startswith(list(deviations)[-1].rpartition(".")[0])}
+    drawn = {
+        n: torch.randn(2, *p.shape, generator=random, dtype=p.dtype) for n, p in model.named_parameters() if n in left
+    }
+    for at in range(2):
+        with torch.no_grad():
+            for name, numbers in drawn.items():
+                model.get_parameter(name).copy_(deviations[name] * numbers[at])
+        expected = empirical_kernel(model, torch.from_numpy(batch), kind=kind, by="parameter")
+        whole = expected.matrix
+        if kind == "ntk":
+            outputs = model(torch.from_numpy(batch)).shape[1]
+            whole = sum(deviations[name] ** 2 * part / outputs for name, part in expected.parts.items())
+        np.testing.assert_allclose(found[at], whole, atol=1e-12 * np.abs(whole).max(), rtol=0)
+
+
+def test_many_draws_have_the_laws_of_built_networks() -> None:
+    """Mean squares of 40 built networks against the variances: 4 standard errors of a mean of χ² of so many numbers."""
+    spec = Spec(
+        "input(4, [3]) > dense(8, gain=1.3) > attention(heads=2, head_width=8, qk_gain=1.5) > bias(0.3) > dense(8)"
+    )
+    models = [dict(build(spec, seed=seed).named_parameters()) for seed in range(40)]
+    for name, deviation in weight_deviations(spec, build(spec)).items():
+        numbers = torch.cat([one[name].detach().flatten() for one in models]).double()
+        ratio = float(numbers.square().mean()) / deviation**2
+        assert abs(ratio - 1.0) < 4 * np.sqrt(2 / len(numbers)), name
+
+
+def test_weights_that_are_not_gaussian_are_refused() -> None:
+    with pytest.raises(IsometerError, match="expected Gaussian"):
+        width_convergence(lambda d: f"input(2) > dense({d}, weights='uniform') > act('relu') > dense(1)", np.eye(2))
+
+
+def test_the_bias_falls_like_one_over_the_width() -> None:
+    """30,000 draws know the power between widths 4 and 16 to 0.05 or better: −1/2 is ten standard errors away. Terms of
+    the next order, 1/width², may move it by 0.05.
+    """
+    network = lambda d: "input(3)" + f" > dense({d}, gain=1.5) > act('relu')" * 2 + " > dense(1)"  # noqa: E731
+    batch = np.array([[1.0, 0.0, 0.0], [-0.8, 0.6, 0.0]])
+    found = width_convergence(network, batch, kind="nngp", widths=(4, 8, 16), draws=30_000)
+    slope, error = found.bias_slope
+    assert error < 0.05
+    assert abs(slope + 1.0) < 3 * error + 0.05
 
 
 def _perceptron(width: int) -> str:

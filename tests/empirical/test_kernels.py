@@ -277,3 +277,22 @@ def test_a_checkpointed_model_is_differentiated_whole() -> None:
     plain = empirical_kernel(nn.Sequential(model.first, nn.Tanh(), model.last), batch)
     assert (found.method, plain.method) == ("contraction", "structured")
     close(found.matrix, plain.matrix, rtol=1e-12)
+
+
+def test_kernels_show_themselves() -> None:
+    """A picture and a card; many layers are summed up in both; a kernel of two batches has no spectrum to draw."""
+    torch.manual_seed(0)
+    layers = [one for _ in range(30) for one in (nn.Linear(4, 4), nn.Tanh())]
+    model = nn.Sequential(*layers, nn.Linear(4, 2))
+    found = empirical_kernel(model, torch.randn(5, 4), by="layer")
+    _, _, shares, _ = found.plot().axes
+    labels = [one.get_text() for one in shares.get_yticklabels()]
+    assert labels[-1] == "7 others"
+    assert len(labels) == 25
+    assert sum(bar.get_width() for bar in shares.patches) == pytest.approx(1.0)
+    assert "7 others" in found._repr_html_()
+    assert len(empirical_kernel(model, torch.randn(5, 4)).plot().axes) == 4
+    between = empirical_kernel(model, torch.randn(5, 4), torch.randn(3, 4))
+    assert "(5, 3)" in between._repr_html_()
+    with pytest.raises(IsometerError, match="between two batches"):
+        between.plot()

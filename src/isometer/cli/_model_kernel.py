@@ -107,6 +107,9 @@ def model_kernel(
     def work(examined: Target, inputs: Any, labels: Any, source: str) -> ModelKernel:
         from isometer.empirical import compare_with_limit, kernel_summary
 
+        limit = None
+        if more.limit:  # first: it may refuse the model
+            limit = compare_with_limit(examined.model, inputs, kind=kind, mode=model.mode, seed=data.seed)
         found = kernel_summary(
             examined.model,
             inputs,
@@ -117,9 +120,7 @@ def model_kernel(
             seed=data.seed,
             **options,
         )
-        if more.limit:
-            limit = compare_with_limit(examined.model, inputs, kind=kind, mode=model.mode, seed=data.seed)
-            found = replace(found, limit=limit)
+        found = replace(found, limit=limit)
         if more.since is not None:  # last: the earlier weights take the place of the present ones
             found = replace(found, drift=_drift(examined, inputs, found, more.since, model, data.seed, options))
         return ModelKernel(found, {"model": examined.name, "batch": source, **found.to_dict()})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from isometer.cli._network import InputOptions, NetworkOptions, check_folders
+from isometer.cli._network import InputOptions, NetworkOptions, check_folders, tell
 from isometer.cli._option_groups import takes_options
 from isometer.cli._shared import Json, Plot, app, console, emit, next_step, progress_bar, status, tell_file
 from isometer.errors import IsometerError
@@ -70,12 +70,15 @@ def phase(
     connection included. Inputs have mean square 1 unless --input names some: their size decides where several fixed
     points compete.
 
+    Of a convolutional network it is the phase of the uniform part of images, which decays most slowly.
+
     Of a network with attention, --x and --y are two keywords of its preset, or two of qk_gain, value_gain, output_gain,
     branch, skip, mlp_gain, blocks and tokens. Its diagram shows where tokens or the entropy of attention collapse and
     gradients vanish or explode, for exchangeable tokens of cosine 0 or --input cosine:C.
 
     Examples: [bold]isometer phase --activation tanh --plot phase.png[/],
     [bold]isometer phase --network 'postln_mlp(blocks=12)' --x scale=0:1 --y sigma_w=0.5:2 --plot plane.png[/],
+    [bold]isometer phase --network "input(3, [32, 32]) > repeat(conv(3, 64, gain=2) > act('tanh'), 20) > pool"[/],
     [bold]isometer phase --network 'gpt(blocks=24)' --x qk_gain=0.1:10 --y branch=0:1[/],
     [bold]isometer phase --network 'gpt(blocks=12)' --x tokens=16:4096:20 --y qk_gain=0.3:4[/]
     """
@@ -84,12 +87,16 @@ def phase(
     if is_transformer(network) and (x is not None or y is not None):
         token_phase(network, data, x, y, points or 60, plot, as_json)
         return
+    from isometer.spec import uniform_positions
     from isometer.theory.chains import network_phase
     from isometer.theory.phases._phase import phase_diagram
 
     samples = None if data.source == "gaussian" else (data.gram() if data.is_wide else data.samples(network.width))
     features = network.width if samples is None or data.is_wide else samples.shape[-1]
-    spec = network.stack(features)
+    spec, note = network.stack(features), ""
+    if spec.shape.axes:
+        spec, note = uniform_positions(spec)
+        tell(f"the phase is that {note}")
     layer = _plain_layer(spec)
     square = 1.0
     if samples is not None and not data.is_wide:
@@ -118,7 +125,12 @@ def phase(
         save_figure(phase_picture(diagram, (layer.weight_variance, layer.bias_variance)), plot)
     if as_json:
         found = {} if diagram is None else diagram.to_dict()
-        named = {"network": str(spec), "mean_square": square, "point": point.to_dict()}
+        named = {
+            "network": str(spec),
+            "mean_square": square,
+            "point": point.to_dict(),
+            **({"note": note} if note else {}),
+        }
         emit({"activation": getattr(spec, "activation", None), **found, **named})
         return
     from isometer.report._kernels import phase_card, point_line

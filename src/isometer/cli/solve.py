@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isometer.cli._network import InputOptions, NetworkOptions, kernel_inputs
+from isometer.cli._network import InputOptions, NetworkOptions, kernel_inputs, tell
 from isometer.cli._option_groups import takes_options
 from isometer.cli._shared import Json, Memory, Time, allowing, app, console, emit, status
 from isometer.cli._token_phase import token_start, transformer
@@ -147,6 +147,7 @@ def solve(
     [bold]isometer solve qk-gain --network 'gpt(blocks=12, branch=0.2)'[/]
     """
     from isometer.solvers import solve as answer_to
+    from isometer.spec import uniform_positions
 
     name: Any = _NAMES.get(unknown.value, unknown.value)
     if unknown.value in _OF_TOKENS or token_cosine is not None:
@@ -163,6 +164,9 @@ def solve(
         inputs, gram = _inputs(network, data, kernel=condition is not None, needed=unknown is UnknownChoice.depth)
         features = network.width if inputs is None else inputs.shape[-1]
         spec = network.stack(features) if condition is not None else network.made(features)
+        if spec.shape.axes and inputs is None:
+            spec, note = uniform_positions(spec)
+            tell(f"the answer is that {note}")
         answer = answer_to(
             name,
             spec,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,6 +19,7 @@ Tensor = torch.Tensor
 Floats = NDArray[np.float64]
 Parts = dict[str, Floats]
 _SHARE = 0.25  # of the memory that is allowed, for derivatives at a time
+_FEW_BYTES = 1 << 24  # of derivatives, for sums over cotangents: more at a time take memory and are hardly faster
 _FLOPS = 1e10  # a second, of one core
 
 
@@ -70,7 +72,7 @@ def trace_kernel(pair: PassPair, vectors: Tensor) -> Parts:
     n, m = pair.left.samples, pair.right.samples
     common = pair.common(joint=False)
     if common:
-        for chunk in _chunks(vectors, _room(pair, common, joint=False)):
+        for chunk in _chunks(vectors, _room(pair, common, joint=False, most=_FEW_BYTES)):
             for name, block in _block(pair, common, _everywhere(chunk, n), _everywhere(chunk, m), joint=False).items():
                 _add(parts, name, block, (n, m))
     common = pair.common(joint=True)
@@ -213,7 +215,7 @@ def _pairs_of_chunks(vectors: Tensor, step: int, same: bool) -> Iterator[tuple[s
             yield a, b, left, left if a == b else vectors[b]
 
 
-def _room(pair: PassPair, common: Sequence[tuple[Parameter, Parameter]], *, joint: bool) -> int:
+def _room(pair: PassPair, common: Sequence[tuple[Parameter, Parameter]], *, joint: bool, most: float = math.inf) -> int:
     """Cotangents at a time."""
     size = pair.left.outputs.element_size()
     numbers = 1.0
@@ -221,7 +223,7 @@ def _room(pair: PassPair, common: Sequence[tuple[Parameter, Parameter]], *, join
         whole = [p for p in parameters if p.direct or any(not tap.constant.is_leaf for tap in p.taps)]
         per_row = sum(p.tensor.numel() for p in whole) * (1 if joint else side.samples)
         numbers = max(numbers, 1.5 * side.site_numbers + 4.0 * per_row)
-    budget = _SHARE * min(allowance().memory, free_memory())
+    budget = min(_SHARE * min(allowance().memory, free_memory()), most)
     return max(1, int(budget / (size * numbers)))
 
 

@@ -2,7 +2,8 @@
 
 Over draws of the weights a kernel at width d has a mean and a spread. The spread of one draw shrinks like 1/√d, the
 distance of the mean from the limit, the bias, like 1/d. The squared distance of an average over R draws contains 1/R of
-the variance of one; that is subtracted.
+the variance of one; that is subtracted. If the bias is c/d, the means at d and at 2d are c/2d apart: that follows the
+same power and needs no limit, which theory knows to a few digits only where it samples.
 """
 
 from __future__ import annotations
@@ -12,15 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import nn
 
 from isometer.checks import whole_number
-from isometer.empirical._kernel import empirical_kernel
+from isometer.empirical._many_draws import kernels_of_draws
 from isometer.empirical._result import Kind
 from isometer.errors import IsometerError
-from isometer.nn import build
 from isometer.spec import Spec
 from isometer.theory.chains import kernels_of
 
@@ -40,6 +38,8 @@ class WidthConvergence:
         single_error: its standard error.
         bias: distance of the mean over all draws there could be; 0 where chance hides it.
         bias_error: its standard error.
+        steps: distance between the means over all draws at each width and the next; 0 where chance hides it.
+        steps_error: its standard error.
         limit_error: of the theory, relative to the largest diagonal entry.
     """
 
@@ -50,6 +50,8 @@ class WidthConvergence:
     single_error: Floats
     bias: Floats
     bias_error: Floats
+    steps: Floats
+    steps_error: Floats
     limit_error: float
 
     @property
@@ -61,6 +63,11 @@ class WidthConvergence:
     def bias_slope(self) -> tuple[float, float]:
         """The power of the width that `bias` follows, and its standard error; −1 is expected."""
         return _slope(self.widths, self.bias, self.bias_error)
+
+    @property
+    def steps_slope(self) -> tuple[float, float]:
+        """The power of the width that `steps` follows, and its standard error; −1 for widths of a constant ratio."""
+        return _slope(self.widths[:-1], self.steps, self.steps_error)
 
 
 def width_convergence(
@@ -75,7 +82,7 @@ def width_convergence(
     """Draw networks of several widths and compare their kernels with the one at infinite width.
 
     Args:
-        network: the spec for a width, with a linear readout at its end.
+        network: the spec for a width, with Gaussian weights and a linear readout at its end.
         batch: (n, …) as the spec's input has it.
         kind: "ntk", or "nngp" of what the readout reads.
         widths: at least two.
@@ -83,7 +90,7 @@ def width_convergence(
         seed: of the draws.
 
     Raises:
-        IsometerError: the theory has no such kernel, or there are too few widths or draws.
+        IsometerError: the theory has no such kernel, weights are not Gaussian, or there are too few widths or draws.
 
     Example:
         >>> import numpy as np
@@ -101,39 +108,25 @@ def width_convergence(
     inputs = np.asarray(batch, dtype=np.float64)
     theory = kernels_of(_spec(network(several[-1])), inputs, kinds=(kind,)).matrices[kind]
     limit = theory.matrix * float(np.exp(theory.log_diagonal.max()))
-    rows = []
+    rows, steps = [], []
+    before: Floats | None = None
     for place, width in enumerate(several):
-        seeds = np.random.SeedSequence([seed, place]).generate_state(draws)
-        kernels = np.stack([_drawn(_spec(network(width)), inputs, kind, int(one)) for one in seeds])
-        rows.append(_distances((kernels - limit) / np.linalg.norm(limit)))
+        own = int(np.random.SeedSequence([seed, place]).generate_state(1)[0])
+        kernels = np.concatenate(list(kernels_of_draws(_spec(network(width)), inputs, kind, draws, own)))
+        off = (kernels - limit) / np.linalg.norm(limit)
+        rows.append(_distances(off))
+        if before is not None:
+            steps.append(_distances(before - off)[2:])  # independent draws: their differences have both variances
+        before = off
     single, single_error, bias, bias_error = np.array(rows).T
-    return WidthConvergence(kind, several, draws, single, single_error, bias, bias_error, float(theory.error))
+    apart, apart_error = np.array(steps).T
+    return WidthConvergence(
+        kind, several, draws, single, single_error, bias, bias_error, apart, apart_error, float(theory.error)
+    )
 
 
 def _spec(given: Spec | str) -> Spec:
     return Spec(given) if isinstance(given, str) else given
-
-
-def _drawn(spec: Spec, inputs: Floats, kind: Kind, seed: int) -> Floats:
-    model = build(spec, seed=seed, dtype=torch.float64)
-    batch = torch.from_numpy(inputs)
-    if kind == "nngp":
-        return empirical_kernel(model, batch, kind="nngp").matrix
-    found = empirical_kernel(model, batch, by="parameter", outputs="trace")
-    # Theory trains ω in W = σω/√d: a layer's part has the factor σ²/d, the mean square of its weights.
-    parameters = dict(model.named_parameters())
-    layered = {
-        f"{name}.{own}"
-        for name, module in model.named_modules()
-        if isinstance(module, nn.Linear | nn.modules.conv._ConvNd)
-        for own, _ in module.named_parameters(recurse=False)
-    }
-    with torch.no_grad():
-        outputs = model(batch[:2]).shape[1:].numel()
-    total = np.zeros_like(found.matrix)
-    for name in layered & found.parts.keys():
-        total += float(parameters[name].detach().square().mean()) * found.parts[name] / outputs
-    return total
 
 
 def _distances(off: Floats) -> tuple[float, float, float, float]:

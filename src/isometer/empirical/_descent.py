@@ -22,7 +22,7 @@ from isometer.doctor.probe._examine import checked
 from isometer.doctor.probe._subject import examined
 from isometer.doctor.training import train
 from isometer.empirical._kernel import empirical_kernel
-from isometer.empirical._linearisation import Linearisation, chosen_output, sample_count
+from isometer.empirical._linearisation import chosen_output, plain_outputs, sample_count
 from isometer.empirical._result import EmpiricalKernel
 from isometer.errors import IsometerError
 
@@ -124,7 +124,7 @@ def descent(
     samples = sample_count(batch)
 
     def start(own: nn.Module) -> Tensor:
-        return Linearisation(own, batch, output, tapped=False).outputs.detach()
+        return plain_outputs(own, batch, output).detach()
 
     with examined(model, target) as subject:
         outputs = subject.run(start, seed=seed, mode=mode)

@@ -18,7 +18,7 @@ from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import map_tensors
 from isometer.empirical._assembly import Floats, Parts, PassPair, full_kernel, trace_kernel
 from isometer.empirical._conjugate import conjugate_kernel
-from isometer.empirical._linearisation import Linearisation
+from isometer.empirical._linearisation import Linearisation, plain_outputs, trained_parameters
 from isometer.empirical._result import EmpiricalKernel, KernelRun, Kind, Method
 from isometer.errors import IsometerError
 from isometer.work import Work, check_work
@@ -102,7 +102,8 @@ def empirical_kernel(
     with examined(model) as subject:
         runs = []
         for draw in range(draws):
-            job = _Job(batch, other, outputs, _grouping(by), output, method, vectors, seed + draw)
+            words = (outputs, _grouping(by), output, method, vectors, seed + draw)
+            job = _Job(batch, other, *words, keep_graph=subject.has_history)
 
             def run(work: Callable[[nn.Module], Any], seed: int = seed + draw, subject: Subject = subject) -> Any:
                 return subject.run(work, seed=seed, mode=mode, prepare=prepare)
@@ -139,6 +140,7 @@ class _Job:
     method: str
     vectors: int
     seed: int
+    keep_graph: bool  # the model holds tensors whose graph is the caller's
 
     def kernel(self, run: Callable[[Callable[[nn.Module], Any]], Any]) -> KernelRun:
         """The kernel, checked against one plain backward pass; where they disagree, by whole gradients."""
@@ -159,16 +161,18 @@ class _Job:
         return run(lambda model: self._assembled(model, expected, tapped=False))  # type: ignore[no-any-return]
 
     def _expected(self, model: nn.Module) -> _Expected:
-        """⟨J⟩ on one cotangent, by plain differentiation."""
+        """⟨J⟩ on one cotangent, by plain differentiation; it frees activations as it goes."""
         found: list[tuple[Floats, dict[str, Tensor]]] = []
+        named = trained_parameters(model)
         for batch in [self.batch] if self.other is None else [self.batch, self.other]:
-            at = Linearisation(model, batch, self.select, tapped=False)
-            weights = _weights(at.samples, self.seed + len(found)).to(at.outputs)
-            cotangent = torch.zeros_like(at.outputs)
-            cotangent[:, 0] = weights
-            gradients = at.gradients(cotangent[None], [one.tensor for one in at.parameters])
-            named = {one.name: g for one, g in zip(at.parameters, gradients, strict=True) if g is not None}
-            found.append((weights.double().cpu().numpy(), named))
+            outputs = plain_outputs(model, batch, self.select)
+            weights = _weights(len(outputs), self.seed + len(found)).to(outputs)
+            leaves = [one for _, one in named]
+            gradients = torch.autograd.grad(
+                outputs[:, 0], leaves, weights, allow_unused=True, retain_graph=self.keep_graph
+            )
+            by_name = {name: g for (name, _), g in zip(named, gradients, strict=True) if g is not None}
+            found.append((weights.double().cpu().numpy(), by_name))
         (u, left), (v, right) = found[0], found[-1]
         product = sum(_dot(left[name], right[name]) for name in left.keys() & right.keys())
         size = math.prod(math.sqrt(sum(_dot(g, g) for g in one.values())) for one in (left, right))

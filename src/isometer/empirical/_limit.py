@@ -1,13 +1,13 @@
 """The kernel of a model beside that of its architecture at infinite width.
 
 Theory trains ω in W = σω/√d, and a model trains W: each layer's part of its tangent kernel lacks the factor σ²/d. Here
-every part gets the mean square of the layer's weights for it, outputs are averaged, and the readout's size is divided
-out, since the readout of the theory has gain 1. Then the two agree in the limit, with no factor between them.
+every part gets the mean square of the layer's weights for it, and outputs are averaged. Then the two agree in the
+limit, with no factor between them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,13 +15,15 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from isometer.doctor.prediction import ExtractedChain, extract, why_not
+from isometer.doctor.prediction import ExtractedNetwork, extract_network, why_no_network
 from isometer.doctor.probe import Examination, probe
 from isometer.doctor.probe._examine import checked
 from isometer.empirical._comparison import kernel_distance
 from isometer.empirical._kernel import empirical_kernel
 from isometer.empirical._result import Kind
 from isometer.errors import IsometerError
+from isometer.spec import Bias, Composition, Dense
+from isometer.spec._language import word_of
 from isometer.theory.chains import kernels_of
 
 Tensor = torch.Tensor
@@ -68,18 +70,19 @@ def compare_with_limit(
     """How far a model's kernel is from that of its architecture at infinite width, with weights of the same size.
 
     Args:
-        model: a chain of fully connected layers, from the input to a linear readout.
-        batch: (n, features).
+        model: what `extract_network` describes as a whole, from the input to a linear readout: chains, residual and
+            convolutional networks.
+        batch: (n, features), or (n, channels, *positions).
         kind: "ntk", or "nngp" of what the readout reads.
         mode: "train" or "eval".
         seed: of dropout.
 
     Returns:
         `LimitComparison`. Gains and biases of norms are trained in models and not in the theory: they are left out.
-        A spec has one variance of biases; a model whose layers differ in it is compared with the mean.
 
     Raises:
-        IsometerError: the model is no such chain; the message says where it is not.
+        IsometerError: the language of networks does not describe the whole model, or theory has no such kernel.
+        TooMuchWorkError: positions squared times pairs of samples are too many; see `isometer.work`.
 
     Example:
         >>> _ = torch.manual_seed(0)
@@ -90,58 +93,64 @@ def compare_with_limit(
         True
     """
     model = checked(model, target=None, loss=None, mode=mode)
-    examination = probe(model, batch, mode=mode, seed=seed)
-    chain = extract(model, examination)
-    if chain is None:
-        raise IsometerError(
-            f"the model has no spec at infinite width: {why_not(model, examination)} — compare a chain of fully "
-            "connected layers"
-        )
-    head = _readout(chain, examination)
-    theory = kernels_of(chain.spec, _numpy(batch), kinds=(kind,)).matrices[kind]
+    inputs = _numpy(batch)
+    network = _whole_network(model, probe(model, batch, mode=mode, seed=seed))
+    spec = network.spec if kind == "ntk" else _without_readout(network.spec)
+    theory = kernels_of(spec, inputs, kinds=(kind,)).matrices[kind]
     limit = theory.matrix * float(np.exp(theory.log_diagonal.max()))
     if kind == "nngp":
-        h = empirical_kernel(model, batch, kind="nngp", mode=mode, seed=seed)
-        return LimitComparison(kind, h.matrix, limit, str(chain.spec), chain.note)
-    kernel = empirical_kernel(model, batch, mode=mode, by="parameter", seed=seed)
-    measured = _in_theory_units(kernel.parts, dict(model.named_parameters()), chain, head)
-    return LimitComparison(kind, measured, limit, str(chain.spec), chain.note)
+        measured = empirical_kernel(model, batch, kind="nngp", mode=mode, seed=seed).matrix
+    else:
+        kernel = empirical_kernel(model, batch, mode=mode, by="parameter", seed=seed)
+        with torch.no_grad():
+            measured = _in_theory_units(kernel.parts, model) / network.spec.output.width
+    return LimitComparison(kind, measured, limit, network.text, network.note)
 
 
-def _readout(chain: ExtractedChain, examination: Examination) -> str:
-    """The name of the linear readout; the chain must lead from the input to it."""
-    if chain.layers[0] != 0:
-        first = examination.sites[chain.layers[0]].name
+def _whole_network(model: nn.Module, examination: Examination) -> ExtractedNetwork:
+    """The network, which must lead from the input to a linear readout."""
+    network = extract_network(model, examination)
+    if network is None:
         raise IsometerError(
-            f"the chain that a spec describes begins after {first!r}; expected one from the input on — compare a model "
-            "whose layers have equal blocks from the first one on"
+            f"the model has no spec at infinite width: {why_no_network(model, examination)} — compare a model of steps "
+            "that `isometer.doctor.extract_network` reads"
         )
-    if chain.head is None or chain.head != len(examination.sites) - 1:
-        raise IsometerError("nothing but a linear readout may follow the chain; expected one — end the model with it")
-    return examination.sites[chain.head].name
+    if network.rest or network.modules[0] != "input":
+        why = network.rest[0] if network.rest else f"it begins at {network.modules[0]!r}"
+        raise IsometerError(
+            f"a spec describes only a part of the model: {why} — compare a model that it describes from the input on"
+        )
+    _without_readout(network.spec)
+    return network
 
 
-def _in_theory_units(
-    parts: dict[str, Floats], parameters: dict[str, nn.Parameter], chain: ExtractedChain, head: str
-) -> Floats:
-    readout = parameters[f"{head}.weight"]
-    outputs, width = readout.shape
-    size = float(readout.detach().double().square().mean()) * width  # the readout's gain, squared
-    if size == 0.0:
-        raise IsometerError(f"the readout {head!r} is zero: no other layer has a gradient — draw its weights first")
-    total = parts[f"{head}.weight"] / (width * outputs)
-    for name in chain.modules:
-        for kind in ("weight", "bias"):
-            one = parameters.get(f"{name}.{kind}")
-            if one is None or f"{name}.{kind}" not in parts:
-                continue
-            square = float(one.detach().double().square().mean()) if kind == "weight" else chain.spec.bias_variance
-            total = total + square * parts[f"{name}.{kind}"] / (size * outputs)
+def _without_readout(spec: Composition) -> Composition:
+    steps = list(spec.steps)
+    while steps and isinstance(steps[-1], Bias):
+        steps.pop()
+    if not steps or not isinstance(steps[-1], Dense):
+        last = word_of(steps[-1]) if steps else "nothing"
+        raise IsometerError(f"the model ends with {last}; expected a linear readout — end the model with one")
+    return replace(spec, steps=tuple(steps[:-1]))
+
+
+def _in_theory_units(parts: dict[str, Floats], model: nn.Module) -> Floats:
+    """Parts times the mean squares of what is trained; those of norms are no parameters of the theory."""
+    norms = {
+        f"{name}.{own}"
+        for name, module in model.named_modules()
+        if "norm" in type(module).__name__.lower()
+        for own, _ in module.named_parameters(recurse=False)
+    }
+    total = np.zeros_like(next(iter(parts.values())))
+    for name, part in parts.items():
+        if name not in norms:
+            total = total + float(model.get_parameter(name).double().square().mean()) * part
     return total
 
 
 def _numpy(batch: Any) -> Floats:
-    if not isinstance(batch, Tensor) or batch.dim() != 2:
+    if not isinstance(batch, Tensor) or batch.dim() < 2 or not batch.is_floating_point():
         came = f"shape {tuple(batch.shape)}" if isinstance(batch, Tensor) else f"a {type(batch).__name__}"
-        raise IsometerError(f"batch has {came}; expected (samples, features) — flatten it")
+        raise IsometerError(f"batch has {came}; expected numbers, (samples, features) or (samples, channels, …)")
     return np.asarray(batch.detach().double().cpu().numpy())

@@ -56,21 +56,12 @@ class Linearisation:
         self, model: nn.Module, batch: Any, select: Callable[[Any], Tensor] | None, *, tapped: bool, seed: int = 0
     ) -> None:
         self.samples = sample_count(batch)
-        named = [(name, one) for name, one in model.named_parameters() if one.requires_grad]
-        if not named:
-            raise IsometerError(
-                "the model has no parameter with requires_grad; expected some that are trained — unfreeze them"
-            )
+        named = trained_parameters(model)
         inputs = map_tensors(_own, batch)
         mode = Tapping([one for _, one in named], tensors(inputs)) if tapped else None
         with mode or nullcontext():
             output = call(model, inputs)
-        chosen = chosen_output(output, select, self.samples)
-        if not chosen.requires_grad:
-            raise IsometerError(
-                "the output has no derivative by the parameters; expected one that depends on them — pass output=… to "
-                "pick another, and leave out torch.no_grad in the model"
-            )
+        chosen = _differentiable(chosen_output(output, select, self.samples))
         self.shape = chosen.shape[1:]
         self.outputs = chosen.reshape(self.samples, -1)
         self.width = self.outputs.shape[1]
@@ -234,6 +225,23 @@ def sample_count(batch: Any) -> int:
     return int(first.shape[0])
 
 
+def trained_parameters(model: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    """Those with `requires_grad`, with their names; at least one."""
+    named = [(name, one) for name, one in model.named_parameters() if one.requires_grad]
+    if not named:
+        raise IsometerError(
+            "the model has no parameter with requires_grad; expected some that are trained — unfreeze them"
+        )
+    return named
+
+
+def plain_outputs(model: nn.Module, batch: Any, select: Callable[[Any], Tensor] | None) -> Tensor:
+    """(samples, outputs) of one pass without taps, with its graph."""
+    samples = sample_count(batch)
+    found = call(model, map_tensors(_own, batch))
+    return _differentiable(chosen_output(found, select, samples)).reshape(samples, -1)
+
+
 def chosen_output(output: Any, select: Callable[[Any], Tensor] | None, samples: int) -> Tensor:
     """The tensor of outputs, samples first."""
     if select is not None:
@@ -250,6 +258,15 @@ def chosen_output(output: Any, select: Callable[[Any], Tensor] | None, samples: 
             "— pass output=lambda found: … to pick or turn it"
         )
     return fitting[0]
+
+
+def _differentiable(output: Tensor) -> Tensor:
+    if not output.requires_grad:
+        raise IsometerError(
+            "the output has no derivative by the parameters; expected one that depends on them — pass output=… to "
+            "pick another, and leave out torch.no_grad in the model"
+        )
+    return output
 
 
 def _own(tensor: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
+from isometer._display import Drawn
 from isometer.errors import IsometerError
 
 Floats = NDArray[np.float64]
@@ -19,7 +20,7 @@ Method = Literal["structured", "contraction", "sketch", "gram"]
 
 
 @dataclass(frozen=True, eq=False)
-class EmpiricalKernel:
+class EmpiricalKernel(Drawn):
     """A kernel of one network on one batch, or between two.
 
     Example:

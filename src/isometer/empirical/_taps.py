@@ -358,6 +358,10 @@ def patches(x: Tensor, window: Window) -> Tensor:
         [[1.0, 2.0], [2.0, 3.0]]
     """
     axes = len(window.kernel)
+    if axes == 2 and window.groups == 1 and all(before == after for before, after in window.padding):
+        padding = tuple(before for before, _ in window.padding)
+        read = functional.unfold(x, window.kernel, window.dilation, padding, window.stride)  # twice as fast as below
+        return read.transpose(1, 2)[:, :, None]
     x = functional.pad(x, [size for pair in reversed(window.padding) for size in pair])
     for axis, (size, step, gap) in enumerate(zip(window.kernel, window.stride, window.dilation, strict=True)):
         # Each turn appends one axis of the kernel at the end.

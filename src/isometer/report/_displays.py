@@ -132,6 +132,17 @@ def _trajectory_picture(value: Any) -> Figure:
     return trajectory_picture(value)
 
 
+def _model_kernel_document(value: Any) -> dict[str, Any]:
+    """What `isometer kernel --model` says, without what needs labels."""
+    return {**value.to_dict(), "model": "the model", "alignment": {}, "rates": {}}
+
+
+def _model_kernel_picture(value: Any) -> Figure:
+    from isometer.report._model_kernels import model_kernel_picture
+
+    return model_kernel_picture(_model_kernel_document(value), value.flat)
+
+
 def _jacobian_picture(value: Any) -> Figure:
     from isometer.report._jacobians import jacobian_picture
 
@@ -151,6 +162,7 @@ _PICTURES: dict[str, Callable[[Any], Any]] = {
     "KernelMatrix": _kernel_picture,
     "JacobianLaw": _jacobian_picture,
     "EmpiricalJacobian": _jacobian_picture,
+    "EmpiricalKernel": _model_kernel_picture,
     "PhaseDiagram": _phase_picture,
     "ScalingCheck": _scaling_picture,
     "Trajectory": _trajectory_picture,
@@ -178,6 +190,15 @@ def _kernel_html(value: Any) -> str:
     from isometer.report._kernels import kernel_card
 
     return image(_kernel_picture(value)) + as_html(lambda page: page.print(kernel_card(value, [], None)))
+
+
+def _model_kernel_html(value: Any) -> str:
+    from isometer.report._model_kernels import model_kernel_card
+
+    if not value.square:  # no spectrum: there is little to say
+        return as_html(lambda page: page.print(Text(f"{value.kind.upper()} between two batches, {value.matrix.shape}")))
+    document = _model_kernel_document(value)
+    return image(_model_kernel_picture(value)) + as_html(lambda page: page.print(model_kernel_card(document)))
 
 
 def _jacobian_html(value: Any) -> str:
@@ -231,6 +252,7 @@ _CARDS: dict[str, Callable[[Any], Any]] = {
     "KernelMatrix": _kernel_html,
     "JacobianLaw": _jacobian_html,
     "EmpiricalJacobian": _jacobian_html,
+    "EmpiricalKernel": _model_kernel_html,
     "PhaseDiagram": _phase_html,
     "ScalingCheck": _scaling_html,
     "Trajectory": _trajectory_html,

@@ -78,13 +78,23 @@ def _shares_table(shares: Mapping[str, float]) -> Table:
     table = Table(box=SIMPLE, title="share of the trace", title_justify="left")
     table.add_column("layer")
     table.add_column("share", justify="right")
-    largest = sorted(shares, key=lambda name: -shares[name])[:_LISTED]
-    for name in (name for name in shares if name in largest):
-        table.add_row(name, f"{100 * shares[name]:.1f} %")
-    if len(shares) > _LISTED:
-        rest = 100 * (1.0 - sum(shares[name] for name in largest))
-        table.add_row(f"{len(shares) - _LISTED} others", f"{rest:.1f} %", style="dim")
+    for name, share in largest_shares(shares).items():
+        table.add_row(name, f"{100 * share:.1f} %", style=None if name in shares else "dim")
     return table
+
+
+def largest_shares(shares: Mapping[str, float], most: int = _LISTED) -> dict[str, float]:
+    """The layers with the largest shares, in the order of the model, and what the others have together.
+
+    Example:
+        >>> largest_shares({"a": 0.2, "b": 0.1, "c": 0.6, "d": 0.1}, most=2)
+        {'a': 0.2, 'c': 0.6, '2 others': 0.2}
+    """
+    largest = sorted(shares, key=lambda name: -shares[name])[:most]
+    found = {name: share for name, share in shares.items() if name in largest}
+    if len(shares) > most:
+        found[f"{len(shares) - most} others"] = sum(share for name, share in shares.items() if name not in found)
+    return found
 
 
 def _drift_table(drift: Mapping[str, Any]) -> Table:
@@ -125,6 +135,8 @@ def model_kernel_picture(document: Mapping[str, Any], matrix: np.ndarray[Any, An
     image = left.imshow(matrix / top if top > 0 else matrix, cmap="PuOr", vmin=-1.0, vmax=1.0)
     left.grid(False)
     left.set(xlabel="sample", ylabel="sample")
+    for axis in (left.xaxis, left.yaxis):
+        axis.get_major_locator().set_params(integer=True)
     left.set_title("kernel over its largest diagonal entry", fontsize=9)
     figure.colorbar(image, ax=left, shrink=0.85)
     values = np.asarray(document["spectrum"])[::-1]
@@ -134,10 +146,9 @@ def model_kernel_picture(document: Mapping[str, Any], matrix: np.ndarray[Any, An
         middle.set_yscale("log")
     middle.set(xlabel="rank of the eigenvalue", ylabel="eigenvalue")
     middle.set_title(f"condition number {number(document['condition_number'], 4)}", fontsize=9)
-    shares = document["shares"]
-    names = list(shares)[:_LISTED]
-    right.barh(range(len(names)), [shares[name] for name in names], color=PALETTE[1])
-    right.set_yticks(range(len(names)), names, fontsize=7)
+    shares = largest_shares(document["shares"]) or {"whole model": 1.0}
+    right.barh(range(len(shares)), list(shares.values()), color=PALETTE[1])
+    right.set_yticks(range(len(shares)), list(shares), fontsize=7)
     right.invert_yaxis()
     right.set_title("share of the trace by layer", fontsize=9)
     figure.suptitle(f"{document['kind'].upper()} of {document['model']}", fontsize=11, x=0.01, ha="left")

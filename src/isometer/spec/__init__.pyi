@@ -37,3 +37,4 @@ from ._steps import Residual as Residual
 from ._steps import Scaling as Scaling
 from ._steps import Step as Step
 from ._steps import Upsample as Upsample
+from ._uniform import uniform_positions as uniform_positions
