@@ -43,11 +43,11 @@ _SPECTRA = {"weight_spectral_norm", "weight_isometry_gap"}
 class SignalMonitor:
     """Watches how the signal travels through a model while it trains, and warns before the loss shows trouble.
 
-    Call `step` once after each step of the optimizer. At first every step is observed, later one each time the number
-    of steps has grown by 4 %: one probe of a few samples of the batch that the model was called with, and the sizes of
-    weights, gradients and updates. An observation that would bring the time spent above `budget` of the training time
-    waits until it does not, beside an allowance for the first steps: the first observation and a quarter of a second
-    (or two more).
+    Call `step` once after each step of the optimizer. The first ten steps are observed, then every second one, later
+    one each time the number of steps has grown by 4 %: one probe of a few samples of the batch that the model was
+    called with, and the sizes of weights, gradients and updates. An observation that would bring the time spent above
+    `budget` of the training time waits until it does not, beside an allowance for the first steps: the first
+    observation and a quarter of a second (or two more).
 
     Model, gradients, buffers and generators stay as they were. Whatever goes wrong inside is caught and logged once.
 
