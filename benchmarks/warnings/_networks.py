@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -131,11 +132,62 @@ class RecurrentNet(nn.Module):
         return self.readout(self.stream(self.body(x)[0][:, -1]))
 
 
+class MixerBlock(nn.Module):
+    """Patches mixed by one perceptron, channels by another, each after a normalisation and beside a skip connection."""
+
+    def __init__(self, width: int, patches: int, activation: str) -> None:
+        super().__init__()
+        self.norm_first, self.norm_second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.tokens_up, self.tokens_down = nn.Linear(patches, 2 * patches), nn.Linear(2 * patches, patches)
+        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.act_first, self.act_second = _ACTIVATIONS[activation](), _ACTIVATIONS[activation]()
+
+    def forward(self, x: Tensor) -> Any:
+        y = self.norm_first(x).transpose(1, 2)
+        x = x + self.tokens_down(self.act_first(self.tokens_up(y))).transpose(1, 2)
+        return x + self.down(self.act_second(self.up(self.norm_second(x))))
+
+
+class MixerNet(nn.Module):
+    """A small MLP-Mixer of 8 × 8 images in 16 patches."""
+
+    def __init__(self, one: WatchedNetwork) -> None:
+        super().__init__()
+        self.stem = nn.Linear(4, one.width)
+        self.body = nn.Sequential(*[MixerBlock(one.width, 16, one.activation) for _ in range(one.depth)])
+        self.stream = HalfStream(one.width) if one.half else nn.LayerNorm(one.width)
+        self.readout = nn.Linear(one.width, CLASSES)
+
+    def forward(self, x: Tensor) -> Any:
+        patches = x.unfold(2, 2, 2).unfold(3, 2, 2).flatten(4).flatten(1, 3)
+        return self.readout(self.stream(self.body(self.stem(patches)).mean(1)))
+
+
+class BottleneckNet(nn.Module):
+    """An autoencoder: its targets are its inputs, its loss is the mean square."""
+
+    def __init__(self, one: WatchedNetwork) -> None:
+        super().__init__()
+        widths = [20, *[one.width] * (one.depth - 1), 6, *[one.width] * (one.depth - 1)]
+        layers: list[nn.Module] = []
+        for fan, width in itertools.pairwise(widths):
+            layers += [nn.Linear(fan, width), *([nn.LayerNorm(width)] if one.norm and width > 6 else [])]
+            layers += [_ACTIVATIONS[one.activation]()] if width > 6 else []
+        self.body = nn.Sequential(*layers)
+        self.stream = HalfStream(one.width) if one.half else nn.Identity()
+        self.readout = nn.Linear(one.width, 20)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.readout(self.stream(self.body(x)))
+
+
 _MAKERS: dict[str, Callable[[WatchedNetwork], nn.Module]] = {
     "mlp": PlainNet,
     "conv": ResidualNet,
     "gpt": TokenNet,
     "rnn": RecurrentNet,
+    "mixer": MixerNet,
+    "auto": BottleneckNet,
 }
 
 
@@ -145,7 +197,7 @@ def made(one: WatchedNetwork) -> nn.Module:
     return _MAKERS[one.architecture](one)
 
 
-class ClassTask:
+class Task:
     """Batches without end, the same for all runs of a network."""
 
     def __init__(self, one: WatchedNetwork) -> None:
@@ -155,12 +207,13 @@ class ClassTask:
         self.teacher = torch.randn(20, 24, generator=self.draw), torch.randn(24, CLASSES, generator=self.draw)
         self.filter = torch.randn(4, CLASSES, generator=self.draw)
         self.table = torch.randint(TOKENS, (TOKENS, TOKENS), generator=self.draw)
+        self.sources = torch.randn(4, 20, generator=torch.Generator().manual_seed(8000 + one.number))
 
     def batch(self) -> tuple[Tensor, Tensor]:
         """Inputs and targets."""
-        return {"mlp": self._vectors, "conv": self._images, "gpt": self._tokens, "rnn": self._sequences}[
-            self.architecture
-        ]()
+        draws = {"mlp": self._vectors, "conv": self._images, "gpt": self._tokens, "rnn": self._sequences}
+        draws |= {"mixer": self._images, "auto": self._mixtures}
+        return draws[self.architecture]()
 
     def _vectors(self) -> tuple[Tensor, Tensor]:
         x = torch.randn(64, 20, generator=self.draw)
@@ -185,7 +238,13 @@ class ClassTask:
         x = torch.randn(32, LENGTH, 4, generator=self.draw)
         return x, (x[:, 6:10].sum(1) @ self.filter).argmax(1)
 
+    def _mixtures(self) -> tuple[Tensor, Tensor]:
+        x = torch.tanh(torch.randn(64, 4, generator=self.draw) @ self.sources)
+        return x + 0.1 * torch.randn(64, 20, generator=self.draw), x
+
 
 def loss_of(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """Cross entropy."""
+    """Cross entropy of classes, mean square of numbers."""
+    if targets.is_floating_point():
+        return functional.mse_loss(model(inputs), targets)
     return functional.cross_entropy(model(inputs).flatten(0, -2), targets.flatten())

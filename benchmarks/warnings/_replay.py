@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.warnings._networks import made
 from benchmarks.warnings._records import raw
 from benchmarks.warnings._roster import HEALTHY, STEPS, WatchedRun
 from benchmarks.warnings._truth import outcome
-from isometer.doctor.watch._comparison import NowAndBefore
+from isometer.doctor.watch._course import RunCourse
 from isometer.doctor.watch._observation import StepReading
 from isometer.doctor.watch._rules import RULES
 
@@ -25,7 +24,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Replay:
-    """A run: its truth, and the scores in units of the limit's growth at early steps, so that one limit serves all."""
+    """A run: its truth, and the scores at every observation."""
 
     run: WatchedRun
     failed: bool
@@ -65,20 +64,16 @@ def replayed(runs: Sequence[WatchedRun]) -> list[Replay]:
         seen = raw(one)
         losses.setdefault(one.network.name, seen["loss"])
         known = outcome(seen["loss"], losses[one.network.name])
-        steps, scores = _scores(one, seen)
+        steps, scores = _scores(seen)
         found.append(Replay(one, known.failed, known.shown, steps, scores))
     return found
 
 
-def _scores(one: WatchedRun, seen: Mapping[str, Any]) -> tuple[NDArray[np.int64], Floats]:
+def _scores(seen: Mapping[str, Any]) -> tuple[NDArray[np.int64], Floats]:
     observations = [StepReading.from_state(state) for state in seen["observations"]]
-    shapes = {name: parameter.dim() > 1 for name, parameter in made(one.network).named_parameters()}
-    matrices = [shapes[name] for name in seen["parameters"]]
     scores = np.full((len(observations), len(RULES)), math.nan)
-    for index, last in enumerate(observations):
-        window = NowAndBefore.of(observations[: index + 1], seen["parameters"], matrices)
-        for at, rule in enumerate(RULES if window is not None else ()):
-            assert window is not None
-            # A limit that is twice as high is a score that is half as high.
-            scores[index, at] = rule.score(window).value / rule.limit(1.0, last.step)
+    for index in range(len(observations)):
+        course = RunCourse.of(observations[: index + 1], seen["parameters"], seen["matrices"])
+        if course is not None:
+            scores[index] = [rule.score(course).value for rule in RULES]
     return np.array([one.step for one in observations]), scores

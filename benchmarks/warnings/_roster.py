@@ -1,4 +1,9 @@
-"""Who takes part: networks with their settings, and the faults that some of their runs have."""
+"""Who takes part: networks with their settings, and the faults that some of their runs have.
+
+There are two rosters. The first one is open: rules and limits were made with it. The second is sealed: its networks
+have other numbers, two architectures and three kinds of fault occur in it alone, and `SEED` was written down before any
+of them was trained.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,9 @@ from typing import Any
 
 import numpy as np
 
-ARCHITECTURES = ("mlp", "conv", "gpt", "rnn")
 STEPS = 300
-NETWORKS = 64  # of each architecture, half of them sealed
-FAULTS_EACH = 0.9  # faulty runs per network, on average
 HEALTHY = "healthy"
+SEED = "second seal, 18 November 2026"
 
 WAYS: dict[str, str] = {
     "rate-ramp": "the learning rate grows from step to step, as with a schedule of the wrong sign",
@@ -27,6 +30,11 @@ WAYS: dict[str, str] = {
     "frozen-body": "the rate of all but the readout falls to nothing",
     "half-overflow": "a float16 stream grows until it overflows; a normalisation behind it hides the growth",
     "input-scale": "inputs grow, as with a normalisation of the data that drifts",
+}
+NEW_WAYS: dict[str, str] = {
+    "input-offset": "the mean of the inputs drifts",
+    "gradient-noise": "noise is added to the gradients, and grows",
+    "low-rank": "hidden matrices lose all but one direction, at the same norm",
 }
 
 
@@ -76,28 +84,30 @@ class WatchedRun:
 
 
 def _generator(*parts: object) -> np.random.Generator:
-    digest = hashlib.sha256(" ".join(map(str, ("warning benchmark", *parts))).encode()).digest()
+    words = [word for word in map(str, ("warning benchmark", *parts)) if word]
+    digest = hashlib.sha256(" ".join(words).encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:8], "little"))
 
 
-def network(architecture: str, number: int) -> WatchedNetwork:
+def network(architecture: str, number: int, seed: str = "") -> WatchedNetwork:
     """The network of a number.
 
     Example:
         >>> network("gpt", 3) == network("gpt", 3), network("gpt", 3).activation
         (True, 'relu')
     """
-    draw = _generator(architecture, number)
-    activation = str(draw.choice(["relu", "tanh", "gelu"])) if architecture == "mlp" else "relu"
+    draw = _generator(seed, architecture, number)
+    several = architecture in ("mlp", "mixer", "auto")
+    activation = str(draw.choice(["relu", "tanh", "gelu"])) if several else "relu"
     optimizer = str(draw.choice(["sgd", "adam", "adamw"]))
     if architecture in ("gpt", "rnn") and optimizer == "sgd" and draw.random() < 0.5:
         optimizer = "adamw"  # the usual choice
-    usual = {"mlp": (0.05, 2e-3), "conv": (0.05, 2e-3), "gpt": (0.2, 3e-3), "rnn": (0.05, 2e-3)}[architecture]
+    usual = {"gpt": (0.2, 3e-3)}.get(architecture, (0.05, 2e-3))
     return WatchedNetwork(
         architecture,
         number,
         width=int(draw.choice([24, 32, 48])),
-        depth=int(draw.choice([2, 3, 4])) if architecture in ("mlp", "conv") else int(draw.choice([1, 2])),
+        depth=int(draw.choice([1, 2])) if architecture in ("gpt", "rnn", "mixer") else int(draw.choice([2, 3, 4])),
         activation=activation,
         norm=bool(draw.random() < 0.5),
         half=bool(draw.random() < 0.4),
@@ -109,54 +119,70 @@ def network(architecture: str, number: int) -> WatchedNetwork:
     )
 
 
-def possible(one: WatchedNetwork) -> list[str]:
-    """The faults that a network can have."""
-    ways = list(WAYS)
-    if one.optimizer != "sgd":
-        ways.remove("momentum-ramp")
-    if one.activation != "relu" or one.architecture == "rnn":
-        ways.remove("dying-units")
-    if not one.half:
-        ways.remove("half-overflow")
-    if one.architecture == "gpt":
-        ways.remove("input-scale")
-    return ways
+@dataclass(frozen=True)
+class Roster:
+    """Which runs there are.
 
-
-def roster() -> list[WatchedRun]:
-    """All runs: every network without a fault, and most with one or two.
-
-    Rare faults are dealt first, so that all have about the same number.
-
-    Example:
-        >>> runs = roster()
-        >>> sum(run.way == HEALTHY for run in runs), len({run.name for run in runs}) == len(runs)
-        (256, True)
-        >>> len({run.way for run in runs if run.way != HEALTHY})
-        11
+    Attributes:
+        seed: of everything that is drawn.
+        architectures: that take part.
+        numbers: of the networks of each architecture.
+        ways: kinds of fault.
+        faults_each: faulty runs per network, on average.
     """
-    networks = [network(one, number) for one in ARCHITECTURES for number in range(NETWORKS)]
-    runs = [WatchedRun(one) for one in networks]
-    wanted = round(FAULTS_EACH * len(networks) / len(WAYS))
-    load = dict.fromkeys((one.name for one in networks), 0)
-    for way in sorted(WAYS, key=lambda way: sum(way in possible(one) for one in networks)):
-        draw = _generator("deal", way)
-        able = [one for one in networks if way in possible(one)]
-        order = sorted(able, key=lambda one: (load[one.name], draw.random()))
-        for one in order[:wanted]:
-            load[one.name] += 1
-            runs.append(_faulty(one, way))
-    return runs
+
+    seed: str
+    architectures: tuple[str, ...]
+    numbers: range
+    ways: Mapping[str, str]
+    faults_each: float
+
+    def runs(self) -> list[WatchedRun]:
+        """Every network without a fault, and most with one or two.
+
+        Rare faults are dealt first, so that all have about the same number.
+
+        Example:
+            >>> runs = FIRST.runs()
+            >>> sum(run.way == HEALTHY for run in runs), len({run.name for run in runs}) == len(runs)
+            (256, True)
+            >>> len({run.way for run in runs if run.way != HEALTHY})
+            11
+        """
+        networks = [network(one, number, self.seed) for one in self.architectures for number in self.numbers]
+        runs = [WatchedRun(one) for one in networks]
+        wanted = round(self.faults_each * len(networks) / len(self.ways))
+        load = dict.fromkeys((one.name for one in networks), 0)
+        for way in sorted(self.ways, key=lambda way: sum(way in possible(one, self.ways) for one in networks)):
+            draw = _generator(self.seed, "deal", way)
+            able = [one for one in networks if way in possible(one, self.ways)]
+            order = sorted(able, key=lambda one: (load[one.name], draw.random()))
+            for one in order[:wanted]:
+                load[one.name] += 1
+                runs.append(_faulty(one, way, self.seed))
+        return runs
 
 
-def _faulty(one: WatchedNetwork, way: str) -> WatchedRun:
-    draw = _generator(one.name, way)
+FIRST = Roster("", ("mlp", "conv", "gpt", "rnn"), range(64), WAYS, 0.9)
+SECOND = Roster(SEED, (*FIRST.architectures, "mixer", "auto"), range(1000, 1020), {**WAYS, **NEW_WAYS}, 1.5)
+
+
+def possible(one: WatchedNetwork, ways: Mapping[str, str]) -> list[str]:
+    """The faults that a network can have."""
+    found = list(ways)
+    if one.optimizer != "sgd":
+        found.remove("momentum-ramp")
+    if one.activation != "relu" or one.architecture == "rnn":
+        found.remove("dying-units")
+    if not one.half:
+        found.remove("half-overflow")
+    if one.architecture == "gpt":
+        found.remove("input-scale")
+        found = [way for way in found if way != "input-offset"]
+    return found
+
+
+def _faulty(one: WatchedNetwork, way: str, seed: str) -> WatchedRun:
+    draw = _generator(seed, one.name, way)
     onset = int(STEPS * draw.uniform(0.21, 0.4))
     return WatchedRun(one, way, onset, float(draw.uniform(0.0, 1.0)))
-
-
-def is_sealed(one: WatchedNetwork) -> bool:
-    """Whether a network belongs to the half that is opened once: by the hashes of its architecture's names."""
-    names = [f"{one.architecture}-{number}" for number in range(NETWORKS)]
-    order = sorted(names, key=lambda name: hashlib.sha256(f"seal {name}".encode()).hexdigest())
-    return order.index(one.name) % 2 == 1

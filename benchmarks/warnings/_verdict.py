@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
 
-from benchmarks.warnings._replay import IDS, LEAD, Replay
-from benchmarks.warnings._roster import HEALTHY, STEPS, WAYS
+from benchmarks.warnings._replay import IDS, LEAD, Floats, Replay
+from benchmarks.warnings._roster import HEALTHY, STEPS
 from isometer.doctor.watch._rules import RULES
 
 SLOW = STEPS // 4
 """Steps from the onset to what the loss shows: a faster failure leaves hardly any time for a lead of a fifth."""
-_FACTORS = tuple(round(1 + 0.1 * i, 1) for i in range(11))
+MARGIN = 1.25
+_LIMITS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
+_FOLDS = 8
 
 
 def is_slow(one: Replay) -> bool:
@@ -23,20 +26,23 @@ def is_slow(one: Replay) -> bool:
 
 
 def fitted(development: Sequence[Replay]) -> dict[str, float]:
-    """Limits: a factor times the second-highest score of healthy runs, and at least `least` of each rule.
+    """Limits: of 1, 1.5, 2 and so on the first that leaves healthy runs a margin of a quarter, at least the rule's own.
 
-    The factor is midway between 1 and the largest that announces as many failures as 1 does, for healthy runs beyond
-    these. Floors of negative scores are taken as they are.
+    Failing runs have no say in it.
     """
-    healthy = np.array([one.false() for one in development if one.run.way == HEALTHY])
-    timely = np.array([one.timely() for one in development if is_slow(one)])
-    least = np.array([rule.least for rule in RULES])
-    second = np.maximum(np.sort(healthy, axis=0)[-2], 0.0)
-    limits = lambda factor: np.where(least > 0, np.maximum(least, factor * second), least)  # noqa: E731
-    counts = [int((timely >= limits(factor)).any(axis=1).sum()) for factor in _FACTORS]
-    largest = max(factor for factor, count in zip(_FACTORS, counts, strict=True) if count >= counts[0])
-    chosen = limits((1 + largest) / 2)
-    return {name: float(f"{value:.3g}") for name, value in zip(IDS, chosen, strict=True)}
+    highest = np.max([one.false() for one in development if one.run.way == HEALTHY], axis=0)
+    return {
+        rule.id: max(rule.least, next(limit for limit in _LIMITS if limit >= MARGIN * score))
+        for rule, score in zip(RULES, highest, strict=True)
+    }
+
+
+def cross_validated(development: Sequence[Replay]) -> dict[str, Any]:
+    """The verdict if every eighth of the networks is judged by limits that were fitted to the others."""
+    names = sorted({one.run.network.name for one in development}, key=lambda name: sha256(name.encode()).hexdigest())
+    fold = {name: index % _FOLDS for index, name in enumerate(names)}
+    limits = [fitted([one for one in development if fold[one.run.network.name] != part]) for part in range(_FOLDS)]
+    return verdict(development, lambda one: limits[fold[one.run.network.name]])
 
 
 def share(hits: Sequence[bool]) -> dict[str, Any]:
@@ -52,14 +58,16 @@ def share(hits: Sequence[bool]) -> dict[str, Any]:
     }
 
 
-def verdict(runs: Sequence[Replay], limits: Mapping[str, float]) -> dict[str, Any]:
+def verdict(runs: Sequence[Replay], limits_of: Callable[[Replay], Mapping[str, float]]) -> dict[str, Any]:
     """Shares of failures announced and of healthy runs with a false alarm, and one row per way to fail."""
-    at = np.array([limits[name] for name in IDS])
-    timely: Callable[[Replay], bool] = lambda one: bool((one.timely() >= at).any())  # noqa: E731
-    before: Callable[[Replay], bool] = lambda one: bool(  # noqa: E731
-        (one.between(one.run.onset, one.shown - 1) >= at).any()
-    )
-    false: Callable[[Replay], bool] = lambda one: bool((one.false() >= at).any())  # noqa: E731
+
+    def high(one: Replay, scores: Floats) -> bool:
+        limits = limits_of(one)
+        return bool((scores >= np.array([limits[name] for name in IDS])).any())
+
+    timely: Callable[[Replay], bool] = lambda one: high(one, one.timely())  # noqa: E731
+    before: Callable[[Replay], bool] = lambda one: high(one, one.between(one.run.onset, one.shown - 1))  # noqa: E731
+    false: Callable[[Replay], bool] = lambda one: high(one, one.false())  # noqa: E731
     healthy = [one for one in runs if one.run.way == HEALTHY]
     failures = [one for one in runs if one.failed]
     slow = [one for one in failures if is_slow(one)]
@@ -78,7 +86,7 @@ def verdict(runs: Sequence[Replay], limits: Mapping[str, float]) -> dict[str, An
                 "in_time": sum(timely(one) for one in slow if one.run.way == way),
                 "before_the_loss": sum(before(one) for one in slow if one.run.way == way),
             }
-            for way in WAYS
+            for way in dict.fromkeys(one.run.way for one in runs if one.run.way != HEALTHY)
         },
     }
 

@@ -72,7 +72,7 @@ def test_each_sign_is_told_with_its_place_once(sign: str) -> None:
         told += watch.look(seen, ["0.weight", "2.weight", "2.bias"], [True, True, False])[1]
     assert [one.id for one in told] == [sign]
     assert told[0].layers == changed[1]
-    assert told[0].step == 220  # the median of three
+    assert told[0].step == 220  # the second of two that depart
     assert told[0].reason.endswith(".")
     assert told[0].advice
 
@@ -107,16 +107,31 @@ def test_a_linear_warm_up_and_steady_growth_raise_nothing() -> None:
         assert watch.look(seen, ["0.weight", "2.weight", "2.bias"], [True, True, False])[1] == []
 
 
-def test_the_same_change_counts_less_in_the_first_steps() -> None:
+def test_nothing_is_judged_in_the_first_steps() -> None:
     def warned(scale: int) -> bool:
         watch, told, seen = SignWatch(), [], []
         for step in range(scale, 31 * scale, scale):
-            seen.append(observation(step, rms={1: 3.0 if step > 20 * scale else 1.0}))
+            seen.append(observation(step, rms={1: 9.0 if step > 20 * scale else 1.0}))
             told += watch.look(seen)[1]
         return bool(told)
 
     assert not warned(1)
     assert warned(10)
+
+
+def test_scatter_widens_the_tolerance() -> None:
+    """The same growth by a factor of two is told of a smooth quantity, not of one that scatters that much."""
+
+    def warned(scatter: float) -> bool:
+        draw, watch, told, seen = np.random.default_rng(0), SignWatch(), [], []
+        for step in range(10, 310, 10):
+            size = 10 ** (scatter * draw.standard_normal()) * (2.0 if step > 250 else 1.0)
+            seen.append(observation(step, rms={3: size}))
+            told += watch.look(seen)[1]
+        return bool(told)
+
+    assert warned(0.01)
+    assert not warned(0.2)
 
 
 def test_every_rule_has_a_limit_and_words() -> None:

@@ -1,21 +1,24 @@
-"""The score at which each warning is raised, as `python -m benchmarks.warnings fit` finds it on development runs."""
+"""The score at which each warning is raised: the first of 1, 1.5, 2 and so on a quarter above that of all healthy runs.
+
+`python -m benchmarks.warnings fit` finds them on the first roster. These come from 60 of its 256 networks.
+"""
 
 LIMITS: dict[str, float] = {
-    "rank-loss": 0.323,
-    "growing-logits": 0.406,
-    "growing-signal": 0.373,
-    "shrinking-signal": 0.12,
-    "growing-gradients": 0.5,
-    "vanishing-gradients": 0.7,
-    "growing-updates": 0.2,
-    "growing-weights": 0.132,
-    "growing-biases": 0.819,
-    "shrinking-weights": 0.1,
-    "input-shift": 0.1,
-    "entropy-collapse": 0.2,
-    "dead-units": 0.104,
-    "saturated-units": 0.1,
+    "rank-loss": 2.0,
+    "growing-logits": 1.5,
+    "growing-signal": 2.0,
+    "shrinking-signal": 1.0,
+    "growing-gradients": 1.5,
+    "vanishing-gradients": 1.0,
+    "growing-updates": 1.0,
+    "growing-weights": 1.5,
+    "growing-biases": 3.0,
+    "shrinking-weights": 1.5,
+    "input-shift": 1.0,
+    "entropy-collapse": 1.0,
+    "dead-units": 1.0,
+    "saturated-units": 1.0,
     "updates-too-large": 2.0,
-    "number-format": -1.0,
-    "layer-stopped": 1.57,
+    "number-format": 1.0,
+    "layer-stopped": 1.0,
 }

@@ -55,6 +55,16 @@ def chosen_metrics(metrics: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(metrics))
 
 
+def need_gradients(metrics: Sequence[str]) -> bool:
+    """Whether one of the metrics is read in the backward pass.
+
+    Example:
+        >>> need_gradients(["rms", "stable_rank"]), need_gradients(["rms", "gradient_alignment"])
+        (False, True)
+    """
+    return any("gradient" in name or (name in METRICS and METRICS[name].reads == "gradient") for name in metrics)
+
+
 @contextmanager
 def measured(metrics: Sequence[str]) -> Iterator[None]:
     """The probe measures all of these inside."""

@@ -15,11 +15,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from isometer.doctor.probe._examine import probe
+from isometer.doctor.probe._examination import Examination
+from isometer.doctor.probe._examine import checked, examine
+from isometer.doctor.probe._given import BatchReader
+from isometer.doctor.probe._subject import examined
 from isometer.doctor.treatment._surgery import inner
 from isometer.doctor.watch._kernel_drift import TangentKernelDrift, at_layers
 from isometer.doctor.watch._log_writers import Outlet, outlets
-from isometer.doctor.watch._metrics import chosen_metrics, measured
+from isometer.doctor.watch._metrics import chosen_metrics, measured, need_gradients
 from isometer.doctor.watch._observation import LayerPlace, StepReading, dataset, in_examination, kept
 from isometer.doctor.watch._processes import agreed, is_distributed, is_writer, together
 from isometer.doctor.watch._rules import NEEDED
@@ -40,11 +43,11 @@ _SPECTRA = {"weight_spectral_norm", "weight_isometry_gap"}
 class SignalMonitor:
     """Watches how the signal travels through a model while it trains, and warns before the loss shows a problem.
 
-    Call `step` once after each step of the optimizer. At first every step is observed, later one each time the number
-    of steps has grown by 4 %: one probe of a few samples of the batch that the model was called with, and the sizes of
-    weights, gradients and updates. An observation that would bring the time spent above `budget` of the training time
-    waits until it does not, beside an allowance for the first steps: the first observation and a quarter of a second
-    (or two more).
+    Call `step` once after each step of the optimizer. The first ten steps are observed, then every second one, later
+    one each time the number of steps has grown by 4 %: one probe of a few samples of the batch that the model was
+    called with, and the sizes of weights, gradients and updates. An observation that would bring the time spent above
+    `budget` of the training time waits until it does not, beside an allowance for the first steps: the first
+    observation and a quarter of a second (or two more).
 
     Model, gradients, buffers and generators stay as they were. Whatever goes wrong inside is caught and logged once.
 
@@ -225,18 +228,11 @@ class SignalMonitor:
     def _examined(
         self, seen: StepReading, batch: Any, target: Any, criterion: Callable[..., torch.Tensor] | None
     ) -> StepReading:
-        model = inner(self.model)
+        model = checked(inner(self.model), target=target, loss=criterion, mode=None)
         call, target = self._call(batch, target)
         wanted = [*self.metrics, *(name for name in NEEDED if name not in self.metrics)]
         with measured(wanted), call.precision():
-            examination = probe(
-                model,
-                call.batch,
-                target=target,
-                loss=criterion,
-                mode=_mode(model),
-                spectra=bool(_SPECTRA & set(wanted)),
-            )
+            examination = _probed(model, call, None if criterion is None else target, criterion, wanted)
             found = in_examination(examination, seen.step, wanted)
         values, scalars = dict(found.values), dict(found.scalars)
         if self._drift is not None:
@@ -249,6 +245,7 @@ class SignalMonitor:
     def _call(self, batch: Any, target: Any) -> tuple[ModelCall, Any]:
         if batch is not None:
             some, few_targets = few(batch, self.samples, target)
+            some, few_targets = BatchReader(inner(self.model)).read(some, few_targets)
             return ModelCall(some, "cpu", None), few_targets
         if self._tap.call is None:
             raise IsometerError(
@@ -426,6 +423,22 @@ def _by_layer(seen: StepReading, patterns: Sequence[str], metrics: Sequence[str]
             if not np.isnan(value):
                 found[f"{name}/{label}/{layer.op}"] = value
     return found
+
+
+def _probed(
+    model: nn.Module, call: ModelCall, target: Any, criterion: Callable[..., torch.Tensor] | None, wanted: Sequence[str]
+) -> Examination:
+    """What `isometer.probe` gives, for a batch that the model takes; backward only if a metric needs it."""
+    with examined(model, criterion, target) as subject:
+        return examine(
+            subject,
+            call.batch,
+            target=target,
+            loss=criterion,
+            mode=_mode(model),
+            spectra=bool(_SPECTRA & set(wanted)),
+            gradients=need_gradients(wanted),
+        )
 
 
 def _mode(model: nn.Module) -> str | None:

@@ -10,6 +10,7 @@ from isometer.errors import IsometerError
 
 When = int | Collection[int] | Callable[[int], bool] | None
 _GROWTH = 25  # an observation every 4 % of the steps so far
+_ALL = 10  # steps that are all observed; from there on every second one at most
 _ALLOWANCE = 0.25  # seconds of observation granted beside the share, so that the first steps are seen
 _AT_LEAST = 2  # observations that the allowance pays for, however slow they are
 
@@ -19,7 +20,7 @@ class Schedule:
 
     Args:
         when: steps between observations, the steps themselves, a function that says whether a step is wanted, or
-            `None`: every step at first, then one each time the number of steps has grown by 4 %.
+            `None`: the first ten, then every second one, then one each time the number of steps has grown by 4 %.
 
     Example:
         >>> usual = Schedule(None)
@@ -46,7 +47,7 @@ class Schedule:
     def wanted(self, step: int, last: int) -> bool:
         """Whether a step is wanted, when the last one observed is `last`."""
         if self._when is None:
-            return step - last >= max(1, step // _GROWTH)
+            return step - last >= max(1 + (step > _ALL), step // _GROWTH)
         if isinstance(self._when, frozenset):
             return step in self._when
         return bool(self._when(step)) if callable(self._when) else step % self._when == 0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from isometer.doctor.watch._comparison import NowAndBefore
+from isometer.doctor.watch._course import RunCourse
 from isometer.doctor.watch._limits import LIMITS
 from isometer.doctor.watch._observation import StepReading
 from isometer.doctor.watch._rules import RULES
@@ -65,15 +65,14 @@ class SignWatch:
         matrices: Sequence[bool] | None = None,
     ) -> tuple[dict[str, float], list[TrainingWarning]]:
         """Scores of the last observation by rule, and what there is to say."""
-        window = NowAndBefore.of(observations, parameters, matrices)
+        course = RunCourse.of(observations, parameters, matrices)
         scores: dict[str, float] = {}
         found = []
-        for rule in RULES if window is not None else ():
-            assert window is not None
-            score = rule.score(window)
+        for rule in RULES if course is not None else ():
+            assert course is not None
+            score = rule.score(course)
             scores[f"score_{rule.id.replace('-', '_')}"] = score.value
-            limit = rule.limit(self._limits[rule.id], observations[-1].step)
-            high = not math.isnan(score.value) and score.value >= limit
+            high = not math.isnan(score.value) and score.value >= self._limits[rule.id]
             if high and rule.id not in self._raised:
                 reason = f"{score.reason}; {rule.meaning}."
                 found.append(
