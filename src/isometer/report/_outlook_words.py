@@ -129,9 +129,7 @@ def _asked(name: str, one: Mapping[str, Any]) -> str:
 
 def _own_rate(outlooks: Any) -> str:
     """Named where the caller's rate makes the difference."""
-    own = [
-        one["at_rate"]["rate"] for one in outlooks if one.get("at_rate") and one["verdict"] != one["at_rate"]["verdict"]
-    ]
+    own = [at["rate"] for one in outlooks if (at := one.get("at_rate")) and at["verdict"] != one["verdict"]]
     return f" at rate {rate_text(own[0])}" if own else ""
 
 

@@ -118,10 +118,8 @@ class Report:
         gravity = "severe" if severe else "moderate"
         found = f"{gravity} findings: {', '.join(one.id for one in self.findings)}" if self.findings else ""
         if self.trains:
-            found_by = self._outcomes()
-            words = [
-                f"{said} with {' and '.join(found_by[kind])}" for kind, said in PHRASES.items() if kind in found_by
-            ]
+            names = self._outcomes()
+            words = [f"{said} with {' and '.join(names[kind])}" for kind, said in PHRASES.items() if kind in names]
             cause = first_cause([one.to_dict() for one in self.causes])
             if cause:  # the first verdict is the worst
                 words[0] = f"{words[0]}: {cause}"
