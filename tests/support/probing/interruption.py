@@ -108,7 +108,7 @@ def _traced(function: Callable[[], Any], lines: Any) -> Any:
 
 
 def survey(function: Callable[[], Any], kind: str) -> dict[str, Survey]:
-    """Run a function to its end, whatever that is, and say how long it is for a kind and those that one run tells too."""
+    """Run a function to its end, whatever that is: its length for this kind and for those that the same run tells."""
     if kind in ("line", "exception"):
         lines = _Places()
         with suppress(BaseException):
