@@ -357,6 +357,13 @@ def _check(model: Any, report: Any) -> None:
         raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass one")
     if not isinstance(report, Report):
         raise IsometerError(f"report is a {type(report).__name__}; expected what isometer.diagnose(model, batch) gives")
+    known = {"input", "targets", "loss", *dict(model.named_modules(remove_duplicate=False))}
+    strange = next((name for cause in report.causes for name in cause.modules if name not in known), None)
+    if strange is not None:
+        raise IsometerError(
+            f"the report blames module {strange!r}, which this model does not have; expected the report of this model "
+            "— call isometer.diagnose(model, batch) again"
+        )
     for name, module in model.named_modules():
         if type(module).__module__.startswith(("torch.ao.", "torch.nn.quantized", "torch.nn.qat")):
             raise IsometerError(
