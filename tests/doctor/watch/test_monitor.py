@@ -419,3 +419,17 @@ def test_logging_is_quiet_on_a_sound_run(caplog: pytest.LogCaptureFixture) -> No
     with caplog.at_level(logging.WARNING):
         train(make(), 5, True, budget=None)
     assert not caplog.records
+
+
+def test_an_interrupted_start_leaves_no_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(optimizer, "register_step_post_hook", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        SignalMonitor(model, optimizer)
+    assert not model._forward_pre_hooks
+    assert not optimizer._optimizer_step_pre_hooks

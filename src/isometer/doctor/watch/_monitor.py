@@ -114,12 +114,17 @@ class SignalMonitor:
         self._aside = 0.0  # seconds in hooks since the clock was read
         self._stepped = False
         self._complained: set[str] = set()
-        self._handles = [model.register_forward_pre_hook(self._tap, with_kwargs=True)]
-        if self.optimizer is not None:
-            self._handles.append(self.optimizer.register_step_pre_hook(self._before_update))
-            self._handles.append(self.optimizer.register_step_post_hook(self._after_update))
         self._due = False
         self._plan(first=True)
+        self._handles: list[Any] = []
+        try:  # last, and taken back if interrupted: nobody could close a monitor that was never returned
+            self._handles.append(model.register_forward_pre_hook(self._tap, with_kwargs=True))
+            if self.optimizer is not None:
+                self._handles.append(self.optimizer.register_step_pre_hook(self._before_update))
+                self._handles.append(self.optimizer.register_step_post_hook(self._after_update))
+        except BaseException:
+            self.close()
+            raise
 
     # --- the training loop --------------------------------------------------------------------------------------------
 
