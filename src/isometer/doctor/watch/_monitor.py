@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from isometer.doctor.probe._examine import probe
 from isometer.doctor.treatment._surgery import inner
@@ -371,6 +372,12 @@ class SignalMonitor:
 def _check(model: Any, samples: Any) -> None:
     if not isinstance(model, nn.Module):
         raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass one")
+    lazy = next((name for name, one in model.named_parameters() if is_lazy(one)), None)
+    if lazy is not None:
+        raise IsometerError(
+            f"parameter {lazy!r} is lazy and has no shape yet; expected initialised weights — call the model on one "
+            "batch first"
+        )
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2:
         raise IsometerError(f"samples is {samples!r}; expected a whole number of at least 2 — pass one")
     meta = next((name for name, one in model.named_parameters() if one.is_meta), None)
