@@ -437,7 +437,7 @@ def test_an_interrupted_start_leaves_no_hook(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_lazy_weights_are_refused_until_they_have_a_shape() -> None:
     model = nn.LazyLinear(2)
-    with pytest.raises(IsometerError, match="parameter 'weight' is lazy .* call the model on one batch first"):
+    with pytest.raises(IsometerError, match=r"parameter 'weight' is lazy .* call the model on one batch first"):
         SignalMonitor(model)
     model(torch.ones(3, 4))
     SignalMonitor(model).close()
