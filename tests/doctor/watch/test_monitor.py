@@ -9,6 +9,7 @@ import itertools
 import logging
 import math
 import os
+import signal
 import types
 from pathlib import Path
 from typing import Any
@@ -441,3 +442,22 @@ def test_lazy_weights_are_refused_until_they_have_a_shape() -> None:
         SignalMonitor(model)
     model(torch.ones(3, 4))
     SignalMonitor(model).close()
+
+
+def test_ctrl_c_while_closing_takes_every_hook_off_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    monitor = SignalMonitor(model, optimizer)
+    first = monitor._handles[0]
+    remove = first.remove
+
+    def interrupted() -> None:
+        signal.raise_signal(signal.SIGINT)
+        remove()
+
+    monkeypatch.setattr(first, "remove", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        monitor.close()
+    assert not model._forward_pre_hooks
+    assert not optimizer._optimizer_step_pre_hooks
+    assert not optimizer._optimizer_step_post_hooks

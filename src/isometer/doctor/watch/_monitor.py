@@ -17,6 +17,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from isometer.doctor.probe._examine import probe
+from isometer.doctor.probe._signals import uninterrupted
 from isometer.doctor.treatment._surgery import inner
 from isometer.doctor.watch._kernel_drift import TangentKernelDrift, at_layers
 from isometer.doctor.watch._log_writers import Outlet, outlets
@@ -355,9 +356,10 @@ class SignalMonitor:
 
     def close(self) -> None:
         """Take the hooks off the model and the optimizer; what was seen stays."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        with uninterrupted():  # a second Ctrl-C must not leave hooks behind
+            for handle in self._handles:
+                handle.remove()
+            self._handles = []
         for outlet in self._outlets:
             if hasattr(outlet, "close") and is_writer():
                 self._guarded(outlet.close, "an outlet could not be closed")
