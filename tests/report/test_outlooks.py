@@ -17,6 +17,7 @@ from isometer.report._loss_picture import LossCurve, loss_picture
 from isometer.report._outlook_page import run_pictures, training_section
 from isometer.report._outlook_words import (
     after_words,
+    headline,
     next_step,
     outlook_table,
     remarks,
@@ -270,3 +271,14 @@ def test_page_and_notebook_hold_everything() -> None:
     assert len(fragment) < 30_000
     assert page.index('id="advice"') < page.index('id="findings"') < page.index('id="training"')
     json.dumps(mixed())
+
+
+def test_a_sick_model_with_a_fair_chance_of_training_is_doubtful() -> None:
+    # Among all models few are sick, so that the limit for a warning is above one half: 56 % and a flat "no" would
+    # contradict each other.
+    likely = {**outlook("sick"), "probability": 0.56, "rates": [0.001]}
+    report = {"healthy": False, "trains": {"adam": likely, "sgd": {**outlook("sick"), "probability": 0.02}}}
+    assert headline(report).word == "Does not train with sgd, may not train with adam"
+    table = outlook_table(report)
+    assert [row[1:4] for row in table.rows] == [("doubtful", "56 %", "0.001"), ("no", "2 %", "none")]
+    assert table.verdicts == ("sick", "sick")

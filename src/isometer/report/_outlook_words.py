@@ -15,14 +15,22 @@ from isometer.report._cause_words import first_cause
 from isometer.report._doctor_metrics import elided, ordered, real
 from isometer.report._numbers import number
 
-ANSWERS = {"trains": "yes", "slow": "slowly", "sick": "no", "unknown": "unclear"}
-"""What stands in the table for a verdict."""
-_ALONE = {"trains": "trains", "slow": "trains slowly", "sick": "does not train", "unknown": "not decided"}
+ANSWERS = {"trains": "yes", "slow": "slowly", "sick": "no", "doubtful": "doubtful", "unknown": "unclear"}
+"""What stands in the table for a verdict, as `outcome` has it."""
+PHRASES = {
+    "sick": "does not train",
+    "doubtful": "may not train",
+    "slow": "trains slowly",
+    "trains": "trains",
+    "unknown": "not decided",
+}
+"""What sentences say about it, the worst first."""
+_DOUBT = 0.3  # chance of training from which on "does not train" would claim too much
 _STATES = {True: ("healthy", "✓"), False: ("unhealthy", "✗"), None: ("undecided", "?")}
 _LEAD = {  # which verdicts the headline names first
-    "healthy": ("trains", "slow", "sick", "unknown"),
-    "unhealthy": ("sick", "slow", "trains", "unknown"),
-    "undecided": ("unknown", "sick", "slow", "trains"),
+    "healthy": ("trains", "slow", "doubtful", "sick", "unknown"),
+    "unhealthy": ("sick", "doubtful", "slow", "trains", "unknown"),
+    "undecided": ("unknown", "sick", "doubtful", "slow", "trains"),
 }
 _LEARNS = 0.3  # progress of a reference that is worth imitating
 _UNEVEN = 100.0  # times as much as the next module: worth naming
@@ -88,17 +96,30 @@ def headline(report: Mapping[str, Any]) -> Headline:
     state, mark = _STATES[report["healthy"]]
     groups: dict[str, list[str]] = {}
     for name, one in report["trains"].items():
-        groups.setdefault(_verdict(one), []).append(_asked(name, one))
+        groups.setdefault(_outcome(one), []).append(_asked(name, one))
     if len(groups) == 1:
-        word = _ALONE[next(iter(groups))] + _own_rate(report["trains"].values())
+        word = PHRASES[next(iter(groups))] + _own_rate(report["trains"].values())
     else:
-        word = ", ".join(f"{_ALONE[kind]} with {_listed(groups[kind])}" for kind in _LEAD[state] if kind in groups)
+        word = ", ".join(f"{PHRASES[kind]} with {_listed(groups[kind])}" for kind in _LEAD[state] if kind in groups)
     return Headline(state, mark, word[:1].upper() + word[1:])
 
 
-def _verdict(one: Mapping[str, Any]) -> str:
+def outcome(verdict: str, probability: Any) -> str:
+    """The verdict, or `doubtful` for a sick model that has a fair chance of training.
+
+    Among models, few are sick: one that probably trains can still deserve the warning.
+
+    Example:
+        >>> outcome("sick", 0.02), outcome("sick", 0.56), outcome("slow", 0.75)
+        ('sick', 'doubtful', 'slow')
+    """
+    return "doubtful" if verdict == "sick" and real(probability) >= _DOUBT else verdict
+
+
+def _outcome(one: Mapping[str, Any]) -> str:
     """At the caller's rate where there is one."""
-    return str((one.get("at_rate") or one)["verdict"])
+    judged = one.get("at_rate") or one
+    return outcome(str(judged["verdict"]), judged.get("probability"))
 
 
 def _asked(name: str, one: Mapping[str, Any]) -> str:
@@ -108,7 +129,7 @@ def _asked(name: str, one: Mapping[str, Any]) -> str:
 
 def _own_rate(outlooks: Any) -> str:
     """Named where the caller's rate makes the difference."""
-    own = [one["at_rate"]["rate"] for one in outlooks if one.get("at_rate") and one["verdict"] != _verdict(one)]
+    own = [at["rate"] for one in outlooks if (at := one.get("at_rate")) and at["verdict"] != one["verdict"]]
     return f" at rate {rate_text(own[0])}" if own else ""
 
 
@@ -145,7 +166,7 @@ def outlook_table(report: Mapping[str, Any]) -> OutlookTable:
     rows = tuple(
         (
             name,
-            ANSWERS[one["verdict"]],
+            ANSWERS[outcome(one["verdict"], one["probability"])],
             _probability(one["probability"]),
             _rates(one),
             *([_at_rate(one.get("at_rate"))] if own else []),
@@ -171,15 +192,17 @@ def _probability(value: Any) -> str:
 
 def _rates(one: Mapping[str, Any]) -> str:
     rates = [rate_text(rate) for rate in one["rates"]]
-    if one["verdict"] == "sick" or not rates:
-        return "none" if one["verdict"] == "sick" else "–"
+    if outcome(one["verdict"], one["probability"]) == "sick":
+        return "none"
+    if not rates:
+        return "–"
     return ", ".join(rates) if len(rates) <= 2 else f"{rates[0]}–{rates[-1]}"
 
 
 def _at_rate(at: Mapping[str, Any] | None) -> str:
     if at is None:
         return "–"
-    return f"{rate_text(at['rate'])}: {ANSWERS[at['verdict']]} ({_share(at['progress'])} %)"
+    return f"{rate_text(at['rate'])}: {ANSWERS[outcome(at['verdict'], at['probability'])]} ({_share(at['progress'])} %)"
 
 
 def _progress(evidence: Mapping[str, Any], prefix: str, fresh: bool) -> str:
@@ -320,7 +343,7 @@ def after_words(report: Mapping[str, Any]) -> str:
 def symptoms(report: Mapping[str, Any]) -> str:
     """A heading for the findings that says what they are beside the verdict."""
     state = headline(report).state
-    slow = any(_verdict(one) == "slow" for one in (report.get("trains") or {}).values())
+    slow = any(_outcome(one) == "slow" for one in (report.get("trains") or {}).values())
     if state == "untested":
         return "Findings"
     if report.get("notes") and not report["findings"]:
@@ -376,7 +399,7 @@ def next_step(report: Mapping[str, Any]) -> str:
         return _cure(report)
     name, one = _best(report)
     at = one.get("at_rate")
-    if _verdict(one) == "slow":
+    if _outcome(one) == "slow":
         return f"The best learning rate found for {name} is {rate_text(one['best_rate'])}. {_cure(report)}"
     if at is not None:
         return f"Train it with {name}: your rate {rate_text(at['rate'])} works, the best found is " + (
@@ -391,7 +414,7 @@ def _best(report: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     def merit(item: tuple[str, Mapping[str, Any]]) -> tuple[int, float]:
         evidence = item[1]["evidence"]
         learned = [real(evidence[key]) for key in ("fresh", "fit")]
-        return -_LEAD["healthy"].index(_verdict(item[1])), next((v for v in learned if not math.isnan(v)), -1.0)
+        return -_LEAD["healthy"].index(_outcome(item[1])), next((v for v in learned if not math.isnan(v)), -1.0)
 
     outlooks: Mapping[str, Mapping[str, Any]] = report["trains"]
     return max(outlooks.items(), key=merit)

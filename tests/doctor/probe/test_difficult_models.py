@@ -118,6 +118,8 @@ def test_an_interrupted_probe_changes_nothing(name: str, kind: str) -> None:
         ("mlp:counts_calls", "monitor"),
         ("embedding:embedding_max_norm", "monitor"),
         ("mlp:cache_of_keys_and_values", "treat"),
+        ("mlp:averaged_model", "treat"),
+        ("mlp:buffer_set", "treat"),
     ],
 )
 def test_the_other_operations_change_nothing(name: str, operation: str) -> None:

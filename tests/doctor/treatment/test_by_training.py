@@ -501,6 +501,12 @@ def test_redrawing_keeps_what_is_frozen_unless_it_is_named() -> None:
         redraw_(frozen(), inputs)
 
 
+def test_a_report_of_another_model_is_refused() -> None:
+    report = case("scaled")[2].before
+    with pytest.raises(IsometerError, match=r"blames module '.*', which this model does not have"):
+        treat(nn.Sequential(nn.Linear(16, 2)), report)
+
+
 def test_redraws_with_one_seed_differ_from_module_to_module() -> None:
     model, inputs = mlp(), batches(1)[0][0]
     for name in ("2", "4"):

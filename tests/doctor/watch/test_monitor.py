@@ -9,6 +9,7 @@ import itertools
 import logging
 import math
 import os
+import signal
 import types
 from pathlib import Path
 from typing import Any
@@ -419,3 +420,44 @@ def test_logging_is_quiet_on_a_sound_run(caplog: pytest.LogCaptureFixture) -> No
     with caplog.at_level(logging.WARNING):
         train(make(), 5, True, budget=None)
     assert not caplog.records
+
+
+def test_an_interrupted_start_leaves_no_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(optimizer, "register_step_post_hook", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        SignalMonitor(model, optimizer)
+    assert not model._forward_pre_hooks
+    assert not optimizer._optimizer_step_pre_hooks
+
+
+def test_lazy_weights_are_refused_until_they_have_a_shape() -> None:
+    model = nn.LazyLinear(2)
+    with pytest.raises(IsometerError, match=r"parameter 'weight' is lazy .* call the model on one batch first"):
+        SignalMonitor(model)
+    model(torch.ones(3, 4))
+    SignalMonitor(model).close()
+
+
+def test_ctrl_c_while_closing_takes_every_hook_off_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    monitor = SignalMonitor(model, optimizer)
+    first = monitor._handles[0]
+    remove = first.remove
+
+    def interrupted() -> None:
+        signal.raise_signal(signal.SIGINT)
+        remove()
+
+    monkeypatch.setattr(first, "remove", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        monitor.close()
+    assert not model._forward_pre_hooks
+    assert not optimizer._optimizer_step_pre_hooks
+    assert not optimizer._optimizer_step_post_hooks

@@ -107,21 +107,18 @@ def _traced(function: Callable[[], Any], lines: Any) -> Any:
         sys.settrace(before)
 
 
-def survey(function: Callable[[], Any], kind: str) -> Survey:
-    """Run a function to its end, whatever that is, and say how long it is."""
-    if kind == "operation":
-        with _Operations(0) as operations, suppress(BaseException):
-            function()
-        return Survey(operations.count)
-    if kind in ("signal", "repeated"):
-        start = time.perf_counter()
+def survey(function: Callable[[], Any], kind: str) -> dict[str, Survey]:
+    """Run a function to its end, whatever that is: its length for this kind and for those that the same run tells."""
+    if kind in ("line", "exception"):
+        lines = _Places()
         with suppress(BaseException):
-            function()
-        return Survey(time.perf_counter() - start)
-    lines = _Places()
-    with suppress(BaseException):
-        _traced(function, lines)
-    return Survey(lines.count, tuple(lines.places.values()))
+            _traced(function, lines)
+        return dict.fromkeys(("line", "exception"), Survey(lines.count, tuple(lines.places.values())))
+    start = time.perf_counter()
+    with _Operations(0) as operations, suppress(BaseException):
+        function()
+    seconds = Survey(time.perf_counter() - start)
+    return {"signal": seconds, "repeated": seconds, "operation": Survey(operations.count)}
 
 
 class _Alarm:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from isometer.doctor.conditions._findings import SEVERITIES
+from isometer.report._outlook_words import PHRASES
 
 _RANK = {severity: index for index, severity in enumerate(SEVERITIES)}  # 0 is the worst
-_TRAINS = {"sick": "does not train", "slow": "trains slowly", "trains": "trains"}  # the best last
+_ORDER = ("sick", "slow", "trains")  # the best last
 _QUANTITIES = {
     # what it is called: (metric, first or last layer that has it)
     "size of the last representation": ("rms", "last"),
@@ -70,19 +71,18 @@ def _verdicts(baseline: Mapping[str, Any], report: Mapping[str, Any]) -> tuple[l
     worse: list[str] = []
     unchanged: list[str] = []
     before, after = _judged(baseline), _judged(report)
-    order = list(_TRAINS)
     for what in before:
         first, second = before[what], after.get(what)
-        if second is None or (first == second and first not in order):
+        if second is None or (first == second and first not in _ORDER):
             continue
-        if first not in order or second not in order:
-            known = _TRAINS.get(first) or _TRAINS.get(second)
-            unchanged.append(f"{what}: {known} {'before' if first in order else 'now'}, not decided in the other")
+        if first not in _ORDER or second not in _ORDER:
+            known = PHRASES[first if first in _ORDER else second]
+            unchanged.append(f"{what}: {known} {'before' if first in _ORDER else 'now'}, not decided in the other")
         elif first == second:
-            unchanged.append(f"{what}: {_TRAINS[first]}")
+            unchanged.append(f"{what}: {PHRASES[first]}")
         else:
-            up = order.index(second) > order.index(first)
-            (better if up else worse).append(f"{what}: {_TRAINS[first]} → {_TRAINS[second]}")
+            up = _ORDER.index(second) > _ORDER.index(first)
+            (better if up else worse).append(f"{what}: {PHRASES[first]} → {PHRASES[second]}")
     return better, worse, unchanged
 
 

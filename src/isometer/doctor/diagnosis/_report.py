@@ -17,6 +17,7 @@ from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._unseen import Unseen
 from isometer.report._cause_words import first_cause
+from isometer.report._outlook_words import PHRASES, outcome
 from isometer.serialize import json_data
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 _MOST_GRAMS = 48
-VERDICTS = ("sick", "slow", "trains", "unknown")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,7 +118,8 @@ class Report:
         gravity = "severe" if severe else "moderate"
         found = f"{gravity} findings: {', '.join(one.id for one in self.findings)}" if self.findings else ""
         if self.trains:
-            words = [self._words(kind) for kind in VERDICTS if self._with(kind)]
+            names = self._outcomes()
+            words = [f"{said} with {' and '.join(names[kind])}" for kind, said in PHRASES.items() if kind in names]
             cause = first_cause([one.to_dict() for one in self.causes])
             if cause:  # the first verdict is the worst
                 words[0] = f"{words[0]}: {cause}"
@@ -129,22 +130,14 @@ class Report:
             return f"{self.model}: nothing found in {size}, {self.examination.samples} samples; no stress test was run."
         return f"{self.model} has {found} ({size}); no stress test was run."
 
-    def _with(self, verdict: str) -> list[str]:
-        """The optimizers with that verdict, at the caller's rate where there is one."""
-        return [
-            name if one.at_rate is None else f"{name} at {one.at_rate.rate:.3g}"
-            for name, one in self.trains.items()
-            if (one.verdict if one.at_rate is None else one.at_rate.verdict) == verdict
-        ]
-
-    def _words(self, verdict: str) -> str:
-        names = " and ".join(self._with(verdict))
-        return {
-            "trains": f"trains with {names}",
-            "slow": f"trains slowly with {names}",
-            "sick": f"does not train with {names}",
-            "unknown": f"could not be judged with {names}",
-        }[verdict]
+    def _outcomes(self) -> dict[str, list[str]]:
+        """The optimizers by what came of them, at the caller's rate where there is one."""
+        found: dict[str, list[str]] = {}
+        for name, one in self.trains.items():
+            judged = one if one.at_rate is None else one.at_rate
+            asked = name if one.at_rate is None else f"{name} at {one.at_rate.rate:.3g}"
+            found.setdefault(outcome(judged.verdict, judged.probability), []).append(asked)
+        return found
 
     def to_dict(self, *, grams: bool = False) -> dict[str, Any]:
         """Everything, ready for JSON: nan is `None`, infinities are `"inf"` and `"-inf"`.

@@ -207,6 +207,25 @@ def all_or_nothing(model: nn.Module, work: Callable[[], Result]) -> Result:
     return done[0]
 
 
+def left_alone(model: nn.Module, work: Callable[[], Result]) -> Result:
+    """Call a function that runs working copies of a model; what they share with the model is as it was afterwards.
+
+    Copies share what only functions hold, such as an averaged model in the closure of a hook.
+
+    Example:
+        >>> model, calls = nn.Linear(1, 1), torch.zeros(1)
+        >>> _ = model.register_forward_hook(lambda *_: calls.add_(1))
+        >>> copied = working_copy(model)
+        >>> _ = left_alone(model, lambda: copied(torch.ones(1)))
+        >>> calls.item()
+        0.0
+    """
+    if not any(Reach([model]).beyond()):
+        return work()
+    state = Snapshot.of(model)
+    return guarded(work, state.restore)
+
+
 @contextmanager
 def examined(model: nn.Module, *beside: Any) -> Iterator[Subject]:
     """A subject, and at the end the proof that the model is as it was.

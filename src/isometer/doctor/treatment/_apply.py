@@ -17,7 +17,7 @@ from isometer.doctor.conditions._prescriptions import PRESCRIPTIONS
 from isometer.doctor.diagnosis._batches import given_batches
 from isometer.doctor.diagnosis._diagnose import diagnose
 from isometer.doctor.diagnosis._report import Report
-from isometer.doctor.probe._subject import Subject, all_or_nothing, working_copy
+from isometer.doctor.probe._subject import Subject, all_or_nothing, left_alone, working_copy
 from isometer.doctor.stress._budget import USUAL, Budget, clock_of
 from isometer.doctor.stress._material import Batches
 from isometer.doctor.stress._objectives import NothingToLearn, usual_loss
@@ -110,7 +110,7 @@ def treat(
         report = diagnose(working, batch, stress=stress, budget=third, **first)
         batch, target, fresh = None, None, None
     _check(working, report)
-    working = working if inplace else _copied(working)
+    original, working = working, working if inplace else _copied(working)
     if batch is None and fresh is None and target is None and report.given is not None:
         given, loss = report.given, report.given.loss if loss is None else loss
     else:
@@ -124,7 +124,7 @@ def treat(
         return replace(found, seconds=time.perf_counter() - begun)
 
     # A copy may be left half treated: nobody has it.
-    return all_or_nothing(working, work) if inplace else work()
+    return all_or_nothing(working, work) if inplace else left_alone(original, work)
 
 
 @dataclass
@@ -357,6 +357,13 @@ def _check(model: Any, report: Any) -> None:
         raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass one")
     if not isinstance(report, Report):
         raise IsometerError(f"report is a {type(report).__name__}; expected what isometer.diagnose(model, batch) gives")
+    known = {"input", "targets", "loss", *dict(model.named_modules(remove_duplicate=False))}
+    strange = next((name for cause in report.causes for name in cause.modules if name not in known), None)
+    if strange is not None:
+        raise IsometerError(
+            f"the report blames module {strange!r}, which this model does not have; expected the report of this model "
+            "— call isometer.diagnose(model, batch) again"
+        )
     for name, module in model.named_modules():
         if type(module).__module__.startswith(("torch.ao.", "torch.nn.quantized", "torch.nn.qat")):
             raise IsometerError(

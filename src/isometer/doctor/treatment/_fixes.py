@@ -269,7 +269,11 @@ def _as_it_was(model: nn.Module) -> Iterator[None]:
     """Inside, the model is in training mode; afterwards modes, buffers and generators are what they were."""
     world = World()
     modes = [(module, module.training) for module in model.modules()]
-    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    buffers = [
+        (module, name, buffer, buffer.detach().clone())
+        for module in model.modules()
+        for name, buffer in module.named_buffers(recurse=False)
+    ]
     model.train()
     try:
         yield
@@ -277,8 +281,12 @@ def _as_it_was(model: nn.Module) -> Iterator[None]:
         for module, mode in modes:
             module.training = mode
         with torch.no_grad():
-            for buffer, value in buffers:
-                buffer.copy_(value)
+            for module, name, buffer, value in buffers:
+                module._buffers[name] = buffer
+                if buffer.shape == value.shape:
+                    buffer.copy_(value)
+                else:  # the model resizes it when it runs
+                    buffer.data = value
         world.restore()
 
 

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from isometer.doctor.probe._subject import working_copy
+from isometer.doctor.probe._subject import left_alone, working_copy
 from isometer.doctor.training._loop import LEARNING_RATES, WINDOW, TrainingCurve, train
 from isometer.errors import IsometerError, unknown_name
 from isometer.serialize import json_data
@@ -177,8 +177,7 @@ def trial(
         for seed in seeds:
             row = []
             for rate in rates:
-                model = working_copy(source) if isinstance(source, nn.Module) else source(seed)
-                row.append(_run(model.train(), draw, loss, optimizer, rate, steps, seed))
+                row.append(_run(source, draw, loss, optimizer, rate, steps, seed))
                 done += 1
                 if progress is not None:
                     progress(done, total)
@@ -189,17 +188,23 @@ def trial(
 
 
 def _run(
-    model: nn.Module, draw: Sampler, loss: Loss, optimizer: str, rate: float, steps: int, seed: int
+    source: nn.Module | Make, draw: Sampler, loss: Loss, optimizer: str, rate: float, steps: int, seed: int
 ) -> TrainingCurve:
-    return train(
-        model,
-        lambda step: draw(step, seed),
-        loss=loss,
-        optimizer=optimizer,
-        learning_rate=rate,
-        steps=steps,
-        seed=seed,
-    )
+    def trained(model: nn.Module) -> TrainingCurve:
+        model.train()
+        return train(
+            model,
+            lambda step: draw(step, seed),
+            loss=loss,
+            optimizer=optimizer,
+            learning_rate=rate,
+            steps=steps,
+            seed=seed,
+        )
+
+    if isinstance(source, nn.Module):
+        return left_alone(source, lambda: trained(working_copy(source)))
+    return trained(source(seed))
 
 
 def _from_batch(batch: Any, target: Any, samples: int | None) -> Sampler:

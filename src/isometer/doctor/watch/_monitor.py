@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._examine import checked, examine
 from isometer.doctor.probe._given import BatchReader
+from isometer.doctor.probe._signals import uninterrupted
 from isometer.doctor.probe._subject import examined
 from isometer.doctor.treatment._surgery import inner
 from isometer.doctor.watch._kernel_drift import TangentKernelDrift, at_layers
@@ -117,12 +119,17 @@ class SignalMonitor:
         self._aside = 0.0  # seconds in hooks since the clock was read
         self._stepped = False
         self._complained: set[str] = set()
-        self._handles = [model.register_forward_pre_hook(self._tap, with_kwargs=True)]
-        if self.optimizer is not None:
-            self._handles.append(self.optimizer.register_step_pre_hook(self._before_update))
-            self._handles.append(self.optimizer.register_step_post_hook(self._after_update))
         self._due = False
         self._plan(first=True)
+        self._handles: list[Any] = []
+        try:  # last, and taken back if interrupted: nobody could close a monitor that was never returned
+            self._handles.append(model.register_forward_pre_hook(self._tap, with_kwargs=True))
+            if self.optimizer is not None:
+                self._handles.append(self.optimizer.register_step_pre_hook(self._before_update))
+                self._handles.append(self.optimizer.register_step_post_hook(self._after_update))
+        except BaseException:
+            self.close()
+            raise
 
     # --- the training loop --------------------------------------------------------------------------------------------
 
@@ -346,9 +353,10 @@ class SignalMonitor:
 
     def close(self) -> None:
         """Remove the hooks from model and optimizer; the history is kept."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        with uninterrupted():  # a second Ctrl-C must not leave hooks behind
+            for handle in self._handles:
+                handle.remove()
+            self._handles = []
         for outlet in self._outlets:
             if hasattr(outlet, "close") and is_writer():
                 self._guarded(outlet.close, "an outlet could not be closed")
@@ -363,6 +371,12 @@ class SignalMonitor:
 def _check(model: Any, samples: Any) -> None:
     if not isinstance(model, nn.Module):
         raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass one")
+    lazy = next((name for name, one in model.named_parameters() if is_lazy(one)), None)
+    if lazy is not None:
+        raise IsometerError(
+            f"parameter {lazy!r} is lazy and has no shape yet; expected initialised weights — call the model on one "
+            "batch first"
+        )
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2:
         raise IsometerError(f"samples is {samples!r}; expected a whole number of at least 2 — pass one")
     meta = next((name for name, one in model.named_parameters() if one.is_meta), None)
