@@ -95,7 +95,7 @@ def checked_curve(answer: Answer, inputs: ArrayLike | None, gram: ArrayLike | No
         >>> from isometer import Spec, solve
         >>> spec = Spec(width=8, depth=4, activation="tanh")
         >>> found = solve("gain", spec, along={"bias_variance": [0.1, 0.2]}, check=True, width=64, runs=4)
-        >>> found.check.quantity[-27:]
+        >>> found.check.quantity[-26:]
         '(the furthest of 2 points)'
     """
     found: list[Check] = []
