@@ -18,6 +18,7 @@ from isometer.doctor.prediction._infinite_width import infinite_width
 from isometer.simulate import simulate
 from isometer.spec import Spec, chain_from_options, with_ends
 from isometer.theory import _explanation, explain
+from isometer.theory._network_explanation import NetworkExplanation
 from isometer.theory.chains import chain_path, kernels_of, network_phase
 from isometer.theory.networks import exchangeable_path
 from isometer.theory.prediction import predict
@@ -50,7 +51,7 @@ def short_outlook(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("norm", "place", "gamma", "activation", "bias"), LAYERS)
 def test_commands_agree_wherever_the_norm_stands(
-    norm: str, place: Any, gamma: float | None, activation: str, bias: float
+    norm: Any, place: Any, gamma: float | None, activation: str, bias: float
 ) -> None:
     spec = chain_from_options(
         width=24, depth=4, activation=activation, norm=norm, norm_position=place, gamma=gamma, bias_variance=bias
@@ -147,7 +148,9 @@ def test_commands_agree_for_every_step(step: str) -> None:
     path = exchangeable_path(spec, [0.6])
     assert path.cosine[-1, 0] == pytest.approx(cosine, abs=EXACT)
     assert path.variance[-1, 0] == pytest.approx(square, rel=EXACT)
-    assert explain(spec).path(0.4).cosine[-1, 0] == pytest.approx(cosine, abs=EXACT)
+    card = explain(spec)
+    assert isinstance(card, NetworkExplanation)
+    assert card.path(0.4).cosine[-1, 0] == pytest.approx(cosine, abs=EXACT)
 
 
 POSITIONS = {
