@@ -13,7 +13,7 @@ import pytest
 from isometer.run import _driver
 from isometer.run._executors import Given
 from isometer.theory import _explanation
-from support.command import as_json, error
+from support.command import as_json, error, invoke
 
 
 @pytest.fixture(autouse=True)
@@ -147,3 +147,25 @@ def test_other_commands_take_compositions(tmp_path: Path, monkeypatch: pytest.Mo
         "doctor", "--network", "input(8) > repeat(dense(gain=1.4) > act('relu'), 3)", "--no-stress", code=0
     )
     assert "findings" in examined
+
+
+def test_kernel_says_which_network_it_is_about(tmp_path: Path) -> None:
+    """With its input layer and its readout; `predict` says the same of that text, for real features too."""
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((4, 12)))
+    source = ["--input", str(tmp_path / "x.npy")]
+    found = as_json("kernel", "--gamma", "0.5", "--activation", "tanh", "--width", "20", "--depth", "3", *source)
+    assert found["network"].startswith("input(12) > dense(20) > repeat(residual(")
+    said = as_json("predict", "--network", found["network"], *source, "--metric", "mean_cosine,second_moment")[
+        "metrics"
+    ]
+    kernel = np.array(found["kernel"])
+    roots = np.sqrt(np.diag(kernel))
+    cosines = (kernel / np.outer(roots, roots))[~np.eye(4, dtype=bool)]
+    assert said["mean_cosine"]["mean"][-1] == pytest.approx(cosines.mean(), abs=1e-10)
+    assert said["second_moment"]["mean"][-1] == pytest.approx(np.exp(found["log_diagonal"]).mean(), rel=1e-10)
+
+
+def test_an_old_file_is_noted_once(tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text('{"width": 8, "depth": 2, "activation": "relu"}', encoding="utf-8")
+    done = invoke("kernel", "--network", str(tmp_path / "old.json"), "--batch", "3")
+    assert done.stderr.count("the older form of a spec") == 1

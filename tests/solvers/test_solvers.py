@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 
 from isometer import IsometerError, Spec, solve
+from isometer.solvers import _solve
+from isometer.solvers._answer import Check
+from isometer.solvers._check import _extrapolated
+from isometer.solvers._conditioning import Ends
 from isometer.spec import chain_from_options
 from isometer.theory.chains import chain_kernels, chain_path
 from isometer.theory.prediction import predict
@@ -166,3 +170,60 @@ def test_the_command(tmp_path: object) -> None:
     assert text["value"] == pytest.approx(tanh_edge(0.3), abs=1e-9)
     assert "two numbers" in error("solve", "depth", "--cosines", "0.9")
     assert "expected one of" in error("solve", "gain", "--along", "width=1,2")
+
+
+def test_bands_of_gradients_of_several_lengths_end_between_neighbours() -> None:
+    """One depth at a time, in growing steps: the answer is the last depth inside, found by bisection."""
+    spec = chain_from_options(width=16, activation="tanh", gain=1.5)
+    batch = np.random.default_rng(2).standard_normal((3, 16)) * np.array([[0.5], [1.0], [2.0]])
+    answer = solve("depth", spec, batch, gradients=(0.1, 5.0))
+    assert answer.value is not None
+    depth = int(answer.value)
+    assert depth > 16  # where depths are no longer looked at one by one
+    factors = dict(answer.rows)
+    assert factors[depth] <= 5.0 < factors[depth + 1]
+
+
+def test_data_decide_the_mean_square_of_the_edge(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float] = []
+
+    def edge(*_: object, mean_square: float, **__: object) -> str:
+        seen.append(mean_square)
+        return "answer"
+
+    monkeypatch.setattr(_solve, "edge_of", edge)
+    spec = Spec(width=4, depth=2, activation="tanh")
+    solve("gain", spec)
+    solve("gain", spec, np.full((2, 4), 3.0))
+    solve("gain", spec, gram=np.diag([2.0, 4.0]))
+    assert seen == [1.0, 9.0, 3.0]
+
+
+def test_sampled_kernels_say_how_far_the_depth_may_be_off() -> None:
+    """Batch norm acts on the batch as a whole: no published bound is about it, and its kernels have an error."""
+    batch = np.random.default_rng(0).standard_normal((4, 12))
+    answer = solve("depth", chain_from_options(width=12, activation="tanh", norm="batch"), batch, condition=30.0)
+    assert answer.published == ()
+    assert answer.value is not None
+    assert answer.error == 0.0
+    exact = Ends(4.0, 1.0, 0.0)
+    assert exact.at_least == exact.condition == exact.at_most == 4.0
+    rough = Ends(4.0, 1.0, 0.5)
+    assert (rough.at_least, rough.at_most) == (3.5 / 1.5, 9.0)
+    assert Ends(4.0, 1.0, 1.0).at_most == math.inf
+
+
+def test_departures_that_fall_with_the_width_are_those_of_finite_width() -> None:
+    def check(apart: float) -> Check:
+        return Check("number", 1.0, 1.0 + apart, 1.0 + apart - 0.1, 1.0 + apart + 0.1, 64, 8, slack=0.05)
+
+    falls = _extrapolated(lambda width: check(64.0 / width), 64)
+    assert falls.agrees
+    assert falls.slack == pytest.approx(1.0)  # 2 at half the width, 1 at this one
+    assert not _extrapolated(lambda width: check(1.0), 64).agrees
+    assert not _extrapolated(lambda width: check(width / 64), 64).agrees  # it grows
+
+
+def test_the_strength_of_a_skip_needs_no_strength() -> None:
+    record = as_json("solve", "gamma", "--activation", "relu", "--norm", "rms", "--norm-position", "sum")
+    assert record["value"] == "inf" or record["value"] == math.inf  # χ = 1 whatever γ is

@@ -6,6 +6,7 @@ import math
 import warnings
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -236,11 +237,17 @@ class NetworkOptions(LayerOptions, _Frame):
         if self.network is not None and self.spec is not None:
             raise IsometerError("--network and --spec name a network each; expected one of them — drop --spec")
         self.check_alone(*(["width"] if says_width(str(self.network or self.spec)) else []))
-        if self.spec is not None:
-            tell("--spec FILE is the older name of --network FILE")
-            return network_from(str(self.spec), self.width if features is None else features, file=True)
+        if self.spec is not None or Path(str(self.network)).suffix == ".json":
+            return self._read
         assert self.network is not None
         return network_from(self.network, self.width if features is None else features)
+
+    @cached_property
+    def _read(self) -> Spec:
+        """The network of a file, read once: what there is to tell of it is told once."""
+        if self.spec is not None:
+            tell("--spec FILE is the older name of --network FILE")
+        return network_from(str(self.spec or self.network), self.width, file=True)
 
     def stack(self, features: int) -> Spec:
         """The network for kernels, which put an input layer before a skip connection and take any depth."""

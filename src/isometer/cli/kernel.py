@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from isometer.theory.kernels._kernel_matrix import KernelMatrix
 
 _LARGE = 1000  # samples from which on several threads are worth it
+_WRITTEN = 10_000  # layers up to which a network is put together as text
 _LISTED = 32  # kernels up to this size are printed whole in JSON
 
 
@@ -145,6 +146,7 @@ def _wide_kernel(
                 tell(f"depth {matrix.depth}, condition number {matrix.condition_number:.3g}")
             checks, diagnosis = last.bounds(kind.value), last.diagnosis(kind.value)
     words = headline(matrices[-1], diagnosis)
+    whole = _function(spec, samples.shape[-1], matrices[-1].depth)
     several = matrices if len(matrices) > 1 else []
     if out is not None:
         _save(out, matrices[-1].matrix, log_diagonal=matrices[-1].log_diagonal)
@@ -154,13 +156,14 @@ def _wide_kernel(
 
         save_figure(kernel_picture(matrices[-1], several, _name(spec)), plot)
     if as_json:
-        emit(_summary(spec, last, diagnosis, several, words, kind.value))
+        emit(_summary(spec, whole, last, diagnosis, several, words, kind.value))
         return
     from isometer.report._kernels import kernel_card
 
     page = console()
     page.print(kernel_card(matrices[-1], checks, diagnosis, several, _name(spec)))
     page.print(Text(f"→ {words}", style="bold"))
+    page.print(Text(f"network: {whole}", style="dim"))
     for told in matrices[-1].warnings:
         page.print(f"[bold yellow]warning:[/] {told}", highlight=False)
     for label, target in (("picture", plot), ("kernel", out)):
@@ -235,8 +238,20 @@ def _save(path: Path, matrix: np.ndarray[Any, Any], **beside: Any) -> None:
     write_whole(path, write)
 
 
+def _function(spec: Spec, features: int, depth: int) -> Spec:
+    """The very network of the kernel, with its readout and its input layer: `predict` takes it and says the same."""
+    from isometer.spec import Chain, with_depth, with_ends
+
+    if isinstance(spec, Chain):
+        if not 1 <= depth <= _WRITTEN:
+            return spec  # too deep to be written out, or no layer at all
+        spec = with_depth(spec, depth)
+    return with_ends(spec, None if spec.shape.axes else features)
+
+
 def _summary(
     spec: Spec,
+    whole: Spec,
     found: NetworkKernels,
     diagnosis: KernelDiagnosis | None,
     curve: list[KernelMatrix],
@@ -247,7 +262,7 @@ def _summary(
     n = len(last.matrix)
     return {
         "activation": getattr(spec, "activation", None),
-        "network": str(spec),
+        "network": str(whole),
         "kind": last.kind,
         "inputs": n,
         **(_layer_record(spec) if found.layout is not None else {}),

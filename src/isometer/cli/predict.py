@@ -274,6 +274,7 @@ def as_record(answer: Forecast, setting: Setting) -> dict[str, Any]:
         "gradient_growth_per_layer": data.attrs["gradient_growth_per_layer"],
         "depth_scale": data.attrs["depth_scale"],
         "note": data.attrs["note"],
+        "relative_error": data.attrs["relative_error"],
         "band_until": None if answer.band is None else int(answer.band.attrs["band_until"]),
     }
     exponents = _exponents(Spec.from_json(data.attrs["spec"]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -161,9 +163,13 @@ def solve(
     if entropy is not None or update is not None:
         raise IsometerError(f"--entropy and --update apply to transformers, not to {unknown.value} — drop them")
     with allowing(memory, time), status("solving"):
-        inputs, gram = _inputs(network, data, kernel=condition is not None, needed=unknown is UnknownChoice.depth)
+        of_depth = unknown is UnknownChoice.depth
+        if unknown is UnknownChoice.gamma and not network.brings_its_own and math.isinf(network.gamma):
+            network = replace(network, gamma=1.0)  # a skip connection, whose strength is solved for
+        inputs, gram = _inputs(network, data, kernel=condition is not None, needed=of_depth)
         features = network.width if inputs is None else inputs.shape[-1]
-        spec = network.stack(features) if condition is not None else network.made(features)
+        by_size = condition is not None or not of_depth
+        spec = network.stack(features) if by_size else network.made(features)
         if spec.shape.axes and inputs is None:
             spec, note = uniform_positions(spec)
             tell(f"the answer is that {note}")
@@ -182,6 +188,8 @@ def solve(
             check=check,
             **({"width": check_width, "runs": check_runs, "seed": data.seed} if check else {}),
         )
+    if check and answer.check is None:
+        tell("there is no one value to check by simulation")
     _show(answer, as_json)
 
 
@@ -197,8 +205,8 @@ def _show(answer: Answer, as_json: bool) -> None:
 def _inputs(
     network: NetworkOptions, data: InputOptions, *, kernel: bool, needed: bool
 ) -> tuple[np.ndarray[Any, Any] | None, np.ndarray[Any, Any] | None]:
-    """The batch, or the Gram matrix of one with infinitely many features; nothing where only size one matters."""
-    if not needed:
+    """The batch, or the Gram matrix of one with infinitely many features; neither where inputs of size one will do."""
+    if not needed and data.source == InputOptions().source:
         return None, None
     if kernel:
         return kernel_inputs(network, data), None

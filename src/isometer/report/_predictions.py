@@ -24,6 +24,7 @@ from isometer.trajectory import summarize
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_SAMPLED = 1e-8  # errors beyond this are those of points, not of rounding
 _MATTERS = math.log(10.0)  # a factor of ten over the whole depth is worth a word
 
 
@@ -47,6 +48,9 @@ def print_prediction(
         _print_table(console, names[start : start + together], predicted, bands, summary)
     if bands:
         console.print("∞: infinite width; this width: where 95 % of single networks of this width are", style="dim")
+    error = float(predicted.attrs.get("relative_error", 0.0))
+    if error > _SAMPLED:
+        console.print(f"sampled expectations: errors of all layers add up to {number(error, 1)} at most", style="dim")
     for line in band_lines(bands, predicted.sizes["layer"]):
         console.print(line, style="dim")
     for line in missing_lines(missing or {}):

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from isometer.simulate._gram import uses_frames
-from isometer.simulate._measure import together
-from isometer.simulate._work import CALL, COPIES, ENTRY, LABELS, chunk_slots, metric_seconds, product_seconds
+from isometer.simulate._work import CALL, COPIES, ENTRY, chunk_slots, measuring_memory, metric_seconds, product_seconds
 from isometer.spec import Attention, Convolution, Dense, Join, Residual, Shape, Spec, Step
 from isometer.spec._program import executed
 from isometer.work import Work, check_work
@@ -184,9 +183,8 @@ def network_work(sizes: NetworkSizes) -> Work:
     chunks = -(-sizes.runs // slots)
     largest, kept = sizes.kept()
     memory = slots * (2 * largest + COPIES * n * sizes.widest * sizes.bytes + (kept if sizes.backward else 0))
-    side = min(n, max(layer.output for layer, _ in sizes.parts))
-    memory += COPIES * 8 * n * max(n, side) * min(slots * 64, together(n, side)) + (1 << 25)
-    memory += 24 * sizes.metrics * sizes.runs * (sizes.layers + 1) + LABELS * sizes.layers
+    output = max(layer.output for layer, _ in sizes.parts)
+    memory += measuring_memory(n, output, slots, metrics=sizes.metrics, runs=sizes.runs, layers=sizes.layers)
     seconds = 0.05
     for layer, count in sizes.parts:
         each = ENTRY * n * layer.entries

@@ -28,8 +28,7 @@ ENTRY = 1e-8
 """Seconds per number that an activation or another step makes of one."""
 COPIES = 8
 """Of a representation, and of the cosines of its samples, that are alive at a time."""
-LABELS = 600
-"""Bytes per layer for its name and its place in the result."""
+_LABELS = 600  # bytes per layer for its name and its place in the result
 
 
 def layer_shapes(spec: Chain) -> dict[tuple[int, int], int]:
@@ -119,6 +118,13 @@ def metric_seconds(metrics: int, samples: int, features: int) -> float:
     return min(_SPECTRA, metrics) * spectrum + min(2, metrics) * samples * samples * _PAIR
 
 
+def measuring_memory(samples: int, features: int, slots: int, *, metrics: int, runs: int, layers: int) -> int:
+    """Bytes of what is measured: cosines and spectra of a chunk, and the numbers of all runs."""
+    side = min(samples, features)
+    alive = COPIES * 8 * samples * max(samples, side) * min(slots * 64, together(samples, side)) + (1 << 25)
+    return alive + 24 * metrics * runs * (layers + 1) + _LABELS * layers
+
+
 def chunk_slots(widest: int, memory: float, *, backward: bool) -> int:
     """How many runs are computed together: a function of the problem, never of the number of runs.
 
@@ -150,12 +156,10 @@ def simulation_work(sizes: Sizes, *, slots: int | None = None) -> Work:
     chunks = -(-sizes.runs // slots)
     largest, kept = sizes.kept()
     widest = max(max(shape) for shape, _ in sizes.shapes)
-    side = min(n, widest)
     # random numbers come in blocks, and a block holds the numbers of one layer at least
     block = sizes.bytes * max(min(BLOCK, largest // sizes.bytes * sizes.layers), largest // sizes.bytes)
     memory = slots * (2 * block + COPIES * n * widest * sizes.bytes + (2 * kept if sizes.backward else 0))
-    memory += COPIES * 8 * n * max(n, side) * min(slots * 64, together(n, side)) + (1 << 25)
-    memory += 24 * sizes.metrics * sizes.runs * (sizes.layers + 1) + LABELS * sizes.layers
+    memory += measuring_memory(n, widest, slots, metrics=sizes.metrics, runs=sizes.runs, layers=sizes.layers)
     each = 0.0  # seconds of a layer and run, times the number of such layers
     for (fan_in, fan_out), count in sizes.shapes:
         product = product_seconds(sizes.law, n, fan_in, fan_out, full=sizes.full(fan_in, fan_out))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +35,7 @@ class Check:
         simulated: mean over runs.
         low, high: its 95 % interval.
         width, runs: of the simulation.
-        slack: what finite width may add to the difference, of the order depth/width.
+        slack: what finite width may add to the difference: of the order depth/width, or what half the width adds.
 
     Example:
         >>> Check("growth", 1.0, 1.2, 1.05, 1.35, 512, 16, slack=0.1).agrees
@@ -54,6 +55,12 @@ class Check:
     def agrees(self) -> bool:
         """Whether the prediction is inside the interval, widened by the slack."""
         return self.low - self.slack <= self.predicted <= self.high + self.slack
+
+    @property
+    def departure(self) -> float:
+        """How far the prediction is from the mean over runs, in units of what is allowed on that side."""
+        allowed = (self.high - self.low) / 2 + self.slack
+        return abs(self.predicted - self.simulated) / allowed if allowed > 0 else math.inf
 
     @property
     def sentence(self) -> str:
@@ -82,7 +89,8 @@ class Answer(Displayed):
         columns, rows: a table of what was computed on the way, or of the curve.
         solutions: all values that solve it, where there are several; α and β of DeepNorm.
         published: what published bounds require.
-        check: by simulation, if requested.
+        check: by simulation, if requested; of a curve, of the point that is furthest from theory.
+        networks: of a curve, the network at each point that has a solution.
 
     Example:
         >>> from isometer import Spec, solve
@@ -103,6 +111,7 @@ class Answer(Displayed):
     solutions: tuple[float, ...] = ()
     published: tuple[Published, ...] = ()
     check: Check | None = None
+    networks: tuple[str, ...] = ()
 
     def checked(self, check: Check) -> Answer:
         """The same answer with its check."""
@@ -119,6 +128,7 @@ class Answer(Displayed):
             "unknown": self.unknown,
             "question": self.question,
             "network": self.network,
+            "networks": list(self.networks),
             "value": self.value,
             "error": self.error,
             "solutions": list(self.solutions),

@@ -49,6 +49,9 @@ def largest_depth(
         band: lowest and highest value.
         most: the largest depth that is looked at.
 
+    Gradients of inputs of several lengths are computed one depth at a time: beyond 16 layers in steps of a quarter, and
+    between two steps they count as monotone.
+
     Returns:
         An `Answer`; `inf` where the layers have settled inside the band.
 
@@ -157,7 +160,7 @@ def _some(rows: list[tuple[int, float, float]], outside: int | None) -> tuple[tu
 
 
 def _gradients(spec: Spec, start: Floats, is_gram: bool, low: float, high: float, limit: int) -> Answer:
-    factors = _factors(spec, start, is_gram, limit)
+    factors = _factors(spec, start, is_gram, low, high, limit)
     outside = next((at for at in sorted(factors) if not low <= factors[at] <= high), None)
     question = f"largest depth that keeps the gradient at the input between {low:g} and {high:g} of that at the output"
     columns = ("depth", "gradient, input over output")
@@ -175,20 +178,34 @@ def _gradients(spec: Spec, start: Floats, is_gram: bool, low: float, high: float
     return Answer("depth", question, str(spec), float(last[0]), None, words, "look deeper with --most", columns, shown)
 
 
-def _factors(spec: Spec, start: Floats, is_gram: bool, limit: int) -> dict[int, float]:
-    """The gradient norm at the input over that at the output, by depth; all depths where one pass has them."""
+def _factors(spec: Spec, start: Floats, is_gram: bool, low: float, high: float, limit: int) -> dict[int, float]:
+    """The gradient norm at the input over that at the output, by depth.
+
+    All depths where one pass has them. Otherwise those up to 16, then in steps of a quarter; where the band is left
+    between two of them, those of a bisection: the last inside and the first outside are neighbours.
+    """
     squares = np.diag(start) if is_gram else (start**2).mean(axis=1)
     one_size = float(np.ptp(squares)) <= 1e-12 * float(squares.max())
     if one_size and isinstance(spec, Chain) and not uncovered(spec):
         path = chain_path(spec, depth=limit, cosine=0.0, mean_square=float(squares.mean()))
         return {at: math.exp(min(700.0, float(path.log_gradient[at]) / 2)) for at in range(limit + 1)}
     found: dict[int, float] = {0: 1.0}
-    depth = 1
-    while depth <= limit:
-        deep = with_depth(spec, depth)
-        width = list(deep.executed_layers())[-1][1].width
-        batch, gram = (None, start) if is_gram else (start, None)
-        log = float(predict(deep, batch, gram=gram, metrics=["gradient_log_norm"])["gradient_log_norm"].values[0, 0])
-        found[depth] = math.exp(min(700.0, log - 0.5 * math.log(len(start) * width)))
-        depth = depth + 1 if depth < 16 else math.ceil(1.25 * depth)
+    inside, depth = 0, 1
+    while low <= found[inside] <= high and inside < limit:
+        found[depth] = _factor(with_depth(spec, depth), start, is_gram)
+        if not low <= found[depth] <= high:
+            break
+        inside, depth = depth, min(depth + 1 if depth < 16 else math.ceil(1.25 * depth), limit)
+    outside = max(found)
+    while outside - inside > 1:
+        middle = (inside + outside) // 2
+        found[middle] = _factor(with_depth(spec, middle), start, is_gram)
+        inside, outside = (middle, outside) if low <= found[middle] <= high else (inside, middle)
     return found
+
+
+def _factor(spec: Spec, start: Floats, is_gram: bool) -> float:
+    width = list(spec.executed_layers())[-1][1].width
+    batch, gram = (None, start) if is_gram else (start, None)
+    log = float(predict(spec, batch, gram=gram, metrics=["gradient_log_norm"])["gradient_log_norm"].values[0, 0])
+    return math.exp(min(700.0, log - 0.5 * math.log(len(start) * width)))

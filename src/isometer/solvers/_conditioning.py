@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +21,7 @@ from isometer.theory.kernels import (
     top_layer_condition_bound,
     top_layer_condition_bound_separated,
 )
-from isometer.theory.kernels._kernel_matrix import Kind
+from isometer.theory.kernels._kernel_matrix import ACCURACY, KernelMatrix, Kind
 from isometer.theory.kernels._layer_maps import coordinates
 
 Floats = NDArray[np.float64]
@@ -31,6 +32,38 @@ _GENERAL = 128  # and for networks that are no chains
 _ALL = 32  # depths that are looked at one by one: the condition number need not be monotone
 _BOUND = 10**7  # depths at which published bounds are looked at
 _PAPER = "Agarwal et al. 2021"
+
+
+class Ends(NamedTuple):
+    """The largest and smallest eigenvalue of a kernel over its diagonal, and how far each may be off.
+
+    Example:
+        >>> Ends(3.0, 1.0, 0.1).condition, round(Ends(3.0, 1.0, 0.1).at_most, 3)
+        (3.0, 3.444)
+    """
+
+    largest: float
+    smallest: float
+    error: float
+
+    @property
+    def condition(self) -> float:
+        """λ_max/λ_min; inf beyond what float64 resolves."""
+        return _ratio(self.largest, self.smallest)
+
+    @property
+    def at_least(self) -> float:
+        """The least condition number that the error leaves room for."""
+        return max(1.0, _ratio(self.largest - self.error, self.smallest + self.error))
+
+    @property
+    def at_most(self) -> float:
+        """The largest one."""
+        return _ratio(self.largest + self.error, self.smallest - self.error)
+
+
+def _ratio(largest: float, smallest: float) -> float:
+    return largest / smallest if smallest > 0.0 else math.inf
 
 
 class Conditions:
@@ -46,7 +79,7 @@ class Conditions:
     def __init__(self, spec: Spec, inputs: ArrayLike, kind: Kind) -> None:
         self.spec, self.inputs, self.kind = spec, inputs, kind
         self.first: NetworkKernels = kernels_of(spec, inputs, 1, kinds=(kind,))
-        self.known: dict[int, float] = {1: self.first.matrices[kind].condition_number}
+        self.known: dict[int, Ends] = {1: _ends(self.first.matrices[kind])}
         self.network = None
         self.deepest = _GENERAL
         if self.first.layout is not None and isinstance(spec, Chain):
@@ -70,16 +103,19 @@ class Conditions:
             tangent=self.kind == "ntk",
         )
 
-    def at(self, depth: int) -> float:
-        """λ_max/λ_min at a depth; inf beyond what float64 resolves."""
+    def ends(self, depth: int) -> Ends:
+        """Of the spectrum at a depth."""
         if depth not in self.known:
             self.known[depth] = self._computed(depth)
         return self.known[depth]
 
-    def _computed(self, depth: int) -> float:
+    def at(self, depth: int) -> float:
+        """The condition number at a depth; inf beyond what float64 resolves."""
+        return self.ends(depth).condition
+
+    def _computed(self, depth: int) -> Ends:
         if self.network is None or self.first.matrices[self.kind].singular is not None:
-            found = kernels_of(self.spec, self.inputs, depth, kinds=(self.kind,))
-            return found.matrices[self.kind].condition_number
+            return _ends(kernels_of(self.spec, self.inputs, depth, kinds=(self.kind,)).matrices[self.kind])
         deep = self.network.at_depth(depth)
         channel = 0 if self.kind == "nngp" else 1
         matrix: Any = deep.tabulated(self.s, self.kind)[0] if self.s.size > 6000 else deep.values(self.s)[channel]
@@ -91,7 +127,14 @@ class Conditions:
             matrix = (matrix - part) / (1.0 - part)
         values = linalg.eigvalsh((matrix + matrix.T) / 2)
         floor = len(values) * np.finfo(float).eps * values[-1]
-        return float(values[-1] / values[0]) if values[0] > floor else math.inf
+        smallest = float(values[0]) if values[0] > floor else 0.0
+        return Ends(float(values[-1]), smallest, len(values) * ACCURACY)
+
+
+def _ends(kernel: KernelMatrix) -> Ends:
+    """Entries that are off by ε move eigenvalues of n samples by nε at most."""
+    smallest = kernel.smallest_eigenvalue if math.isfinite(kernel.condition_number) else 0.0
+    return Ends(kernel.largest_eigenvalue, smallest, len(kernel.matrix) * kernel.error)
 
 
 def least_depth(spec: Spec, inputs: ArrayLike, *, condition: float, kind: Kind = "nngp") -> Answer:
@@ -118,12 +161,12 @@ def least_depth(spec: Spec, inputs: ArrayLike, *, condition: float, kind: Kind =
     """
     target = real_number(condition, "the condition number", low=1.0, fix="ask for more than 1")
     conditions = Conditions(spec, inputs, kind)
-    depth = _least(conditions, target)
+    depth = _least(conditions, lambda at: conditions.at(at) <= target)
     kernel = conditions.first.matrices[kind]
     n = len(kernel.matrix)
     what = f"the condition number of the {kind.upper()} of {n} samples"
     published = _published(conditions.first, kind, target)
-    rows = tuple((at, conditions.known[at]) for at in sorted(conditions.known))
+    rows = tuple((at, conditions.at(at)) for at in sorted(conditions.known))
     question = f"least depth at which {what} is at most {target:g}"
     shown = _chosen(rows, depth)
     if depth is None:
@@ -136,14 +179,18 @@ def least_depth(spec: Spec, inputs: ArrayLike, *, condition: float, kind: Kind =
         step = "drop the duplicates" if kernel.singular is not None else step
         return Answer("depth", question, str(spec), None, None, reason, step, _COLUMNS, shown, published=published)
     before = "" if depth == 1 else f" ({_said(conditions.at(depth - 1))} at depth {depth - 1})"
+    error = _depth_error(conditions, depth, target)
     words = f"Depth {depth} is enough: {what} is {_said(conditions.at(depth))}{before}."
+    if error > 0.0:
+        sure = "nothing is sure" if math.isinf(error) else f"{error:.0f} more or less may be"
+        words = f"Depth {depth} is enough, or {sure}: {what} is {_said(conditions.at(depth))}{before}, with an error."
     known = [one for one in published if one.depth is not None]
     if known:
         asked = min(known, key=lambda one: one.depth or 0)
         words += f" The published bound ({asked.paper}, {asked.reference}) needs depth {asked.depth}."
     solved = with_depth(spec, depth)
     return Answer(
-        "depth", question, str(solved), depth, 0.0, words, f"isometer kernel --depth {depth} shows the kernel itself",
+        "depth", question, str(solved), depth, error, words, f"isometer kernel --depth {depth} shows the kernel itself",
         _COLUMNS, shown, published=published,
     )  # fmt: skip
 
@@ -161,15 +208,25 @@ def _chosen(rows: tuple[tuple[int, float], ...], depth: int | None) -> tuple[tup
     return tuple(row for row in rows if row[0] in near or row[0] & (row[0] - 1) == 0)
 
 
-def _least(conditions: Conditions, target: float) -> int | None:
+def _depth_error(conditions: Conditions, depth: int, target: float) -> float:
+    """How many layers off the depth may be, given the errors of kernels; 0 where they do not matter."""
+    if conditions.ends(depth).at_most <= target and (depth == 1 or conditions.ends(depth - 1).at_least > target):
+        return 0.0
+    early = _least(conditions, lambda at: conditions.ends(at).at_least <= target)
+    late = _least(conditions, lambda at: conditions.ends(at).at_most <= target)
+    assert early is not None
+    return math.inf if late is None else float(max(depth - early, late - depth))
+
+
+def _least(conditions: Conditions, reached: Callable[[int], bool]) -> int | None:
     if conditions.first.matrices[conditions.kind].singular is not None:
         return None
     for depth in range(1, _ALL + 1):
-        if conditions.at(depth) <= target:
+        if reached(depth):
             return depth
     before, depth = _ALL, 2 * _ALL
     while depth <= conditions.deepest:
-        if conditions.at(depth) <= target:
+        if reached(depth):
             break
         if math.isinf(conditions.at(depth)) and math.isinf(conditions.at(before)):
             return None  # collapsed: float64 resolves nothing from here on
@@ -178,12 +235,14 @@ def _least(conditions: Conditions, target: float) -> int | None:
         return None
     while depth - before > 1:
         middle = (before + depth) // 2
-        before, depth = (before, middle) if conditions.at(middle) <= target else (middle, depth)
+        before, depth = (before, middle) if reached(middle) else (middle, depth)
     return depth
 
 
 def _published(found: NetworkKernels, kind: Kind, target: float) -> tuple[Published, ...]:
-    """The least depth of every printed bound on the condition number."""
+    """The least depth of every printed bound on the condition number; of chains, which they are about."""
+    if found.layout is None:
+        return ()
     quantities, n = found.quantities(kind), len(found.matrices[kind].matrix)
     mu, separation, gram = (quantities[name] or 0.0 for name in ("nonlinearity", "delta_A", "delta_B"))
     bounds: dict[str, Any] = {

@@ -164,7 +164,7 @@ def edge_curve(
     rows = []
     for value in values:
         found = edge_of(with_number(spec, along, float(value)), unknown, between=between, mean_square=mean_square)
-        rows.append((float(value), found.value, found.error))
+        rows.append((float(value), found.value, found.error, found.network))
     known = [row for row in rows if row[1] is not None]
     question = f"edge of chaos: {_WORDS[unknown]} over {_WORDS[along]}"
     if not known:
@@ -176,6 +176,7 @@ def edge_curve(
             f"{last[1]:.6g} at {last[0]:g}."
         )
     columns = (along.replace("_", " "), unknown.replace("_", " "), "error")
-    return Answer(
-        unknown, question, str(spec), None, None, words, "isometer phase --plot draws the plane", columns, tuple(rows)
-    )
+    step = "isometer phase --plot draws the plane"
+    table = tuple(row[:3] for row in rows)
+    networks = tuple(row[3] for row in known)
+    return Answer(unknown, question, str(spec), None, None, words, step, columns, table, networks=networks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from isometer.errors import IsometerError
@@ -72,8 +73,8 @@ def solve(
     Args:
         unknown: what to solve for: `"depth"`, or one of the numbers above.
         spec: the network; what is solved for is replaced.
-        inputs: the batch `(n, d)`.
-        gram: or its Gram matrix, for bands.
+        inputs: the batch `(n, d)`; of the edge of chaos its mean square counts, 1 unless given.
+        gram: or its Gram matrix, for bands and the edge.
         condition, cosines, gradients: what is asked of a depth; one of them.
         kind: of the kernel.
         along: a second number of the network with values.
@@ -101,18 +102,37 @@ def solve(
         answer = _depth(spec, inputs, gram, condition, kind, cosines, gradients, most)
     elif condition is not None or cosines is not None or gradients is not None:
         raise IsometerError(f"a condition number or a band determines a depth, not {unknown} — solve for depth")
-    elif along is None:
-        answer = edge_of(spec, cast("NetworkNumber", unknown), between=between)
-    elif len(along) != 1:
-        raise IsometerError(f"along has {len(along)} names; expected one, with its values")
     else:
-        [(name, values)] = along.items()
-        answer = edge_curve(spec, cast("NetworkNumber", unknown), name, list(values), between=between)
+        answer = _edge(spec, cast("NetworkNumber", unknown), along, between, _mean_square(inputs, gram))
     if not check:
         return answer
-    from isometer.solvers._check import checked
+    from isometer.solvers._check import checked, checked_curve
 
+    if along is not None and unknown != "depth":
+        return checked_curve(answer, inputs, gram, **checking)
     return checked(answer, inputs, gram, kind if condition is not None else None, **checking)
+
+
+def _edge(
+    spec: Spec,
+    unknown: NetworkNumber,
+    along: Mapping[NetworkNumber, Sequence[float]] | None,
+    between: tuple[float, float] | None,
+    mean_square: float,
+) -> Answer:
+    if along is None:
+        return edge_of(spec, unknown, between=between, mean_square=mean_square)
+    if len(along) != 1:
+        raise IsometerError(f"along has {len(along)} names; expected one, with its values")
+    [(name, values)] = along.items()
+    return edge_curve(spec, unknown, name, list(values), between=between, mean_square=mean_square)
+
+
+def _mean_square(inputs: ArrayLike | None, gram: ArrayLike | None) -> float:
+    """Of the features of a batch; 1 where none is given. It decides where several fixed points compete."""
+    if inputs is not None:
+        return float((np.asarray(inputs, dtype=float) ** 2).mean())
+    return 1.0 if gram is None else float(np.diag(np.asarray(gram, dtype=float)).mean())
 
 
 def _tokens(

@@ -104,14 +104,20 @@ def edited(steps: Sequence[Step], edit: Callable[[Step], Step]) -> tuple[Step, .
     return tuple(map(one, steps))
 
 
-def with_ends(spec: Spec) -> Spec:
+def with_ends(spec: Spec, features: int | None = None) -> Spec:
     """The network as a function: a dense input layer first and a linear readout last, where it has none.
+
+    Args:
+        spec: the network.
+        features: of what enters an input layer; those of the network unless given.
 
     Example:
         >>> print(with_ends(Spec("input(4) > repeat(residual(act('relu') > dense), 3) > norm('rms')")))
         input(4) > dense > repeat(residual(act('relu') > dense), 3) > norm('rms') > dense(1)
         >>> print(with_ends(Spec("input(4) > dense > act('relu') > dense(2)")))
         input(4) > dense > act('relu') > dense(2)
+        >>> print(with_ends(Spec("input(4) > repeat(residual(act('relu') > dense), 3) > norm('rms')"), 9))
+        input(9) > dense(4) > repeat(residual(act('relu') > dense), 3) > norm('rms') > dense(1)
     """
     flat, shape = executed(spec.composition, spec.shape)
     if shape.axes:
@@ -120,9 +126,11 @@ def with_ends(spec: Spec) -> Spec:
             "flatten"
         )
     steps: list[Step] = list(spec.composition)
+    entering = spec.shape
     if not isinstance(flat[0], Dense | Convolution):
-        steps.insert(0, Dense())
+        steps.insert(0, Dense(entering.width))
+        entering = Shape(features or entering.width, entering.axes)
     last = flat[-2] if isinstance(flat[-1], Bias) and len(flat) > 1 else flat[-1]
     if not isinstance(last, Dense):
         steps.append(Dense(1))
-    return spec_of_steps(steps, Shape(spec.shape.width, spec.shape.axes))
+    return spec_of_steps(steps, entering)

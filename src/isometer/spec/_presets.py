@@ -5,24 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from isometer.spec._norm import Norm
 from isometer.spec._program import Shape
 from isometer.spec._recurrences import recurrence
 from isometer.spec._schedule import Schedule
-from isometer.spec._steps import Act, Convolution, Dense, Pool, Repeat, Residual, Step
-from isometer.spec._transformers import gpt, vit
-
-Network = tuple[tuple[Step, ...], Shape]
-
-
-def _norm(name: str | Norm) -> tuple[Step, ...]:
-    norm = Norm.named(name) if isinstance(name, str) else name
-    return () if norm is None else (norm,)
-
-
-def _hidden_layer(width: int, hidden: int | None, activation: str, gain: Schedule) -> tuple[Step, ...]:
-    """W₂ φ(W₁ x), four times as wide inside unless told."""
-    return Dense(4 * width if hidden is None else hidden, gain), Act(activation), Dense(width, gain)
+from isometer.spec._steps import Act, Convolution, Dense, Pool, Repeat, Residual
+from isometer.spec._transformers import Network, blocks_of, gpt, mlp, norm_steps, vit
 
 
 def chain(*, width: Any = 100, depth: int | None = 50, **fields: Any) -> Network:
@@ -74,8 +61,8 @@ def preln_mlp(
         >>> preln_mlp(width=8, blocks=3)[0][0].times
         3
     """
-    inner = _hidden_layer(width, hidden, activation, gain)
-    return (Repeat((Residual((*_norm(norm), *inner), branch),), blocks), *_norm(norm)), Shape(width)
+    inner = mlp(width, hidden, activation, gain)
+    return blocks_of((inner,), blocks, "pre", norm_steps(norm), branch), Shape(width)
 
 
 def postln_mlp(
@@ -94,8 +81,8 @@ def postln_mlp(
         >>> len(postln_mlp(width=8, blocks=3)[0][0].body)
         2
     """
-    inner = _hidden_layer(width, hidden, activation, gain)
-    return (Repeat((Residual(inner, branch), *_norm(norm)), blocks),), Shape(width)
+    inner = mlp(width, hidden, activation, gain)
+    return blocks_of((inner,), blocks, "post", norm_steps(norm), branch), Shape(width)
 
 
 def resnet(
@@ -127,7 +114,7 @@ def resnet(
         >>> resnet(blocks=2)[1].axes
         (8, 8)
     """
-    half = (*_norm(norm), Act(activation), Convolution((3, 3), channels, gain=gain))
+    half = (*norm_steps(norm), Act(activation), Convolution((3, 3), channels, gain=gain))
     body = Residual((*half, *half), branch)
     stem = Convolution((3, 3), channels)
     return (stem, Repeat((body,), blocks), Act(activation), Pool(), Dense(classes)), Shape(inputs, (size, size))

@@ -18,9 +18,8 @@ DEEP_SKIP, DEEP_GAIN = PowerLaw(2**0.25, depth=0.25), PowerLaw(8**-0.25, depth=-
 """DeepNorm for blocks of one kind: α = (2 · blocks)^(1/4) beside the branch, weights by β = (8 · blocks)^(−1/4)."""
 
 
-def _normed(norm: str, kind: str, gain: Schedule) -> Steps:
-    if norm == "none":
-        return ()
+def norm_steps(kind: str, gain: Schedule = 1.0) -> Steps:
+    """A norm by its name, or what stands in its place; no step where the name is `none`."""
     if kind in _BOUNDED:
         return (Act(_BOUNDED[kind], gain),)
     found = Norm.named(kind)
@@ -34,7 +33,8 @@ def _deep(value: Schedule, name: str, factor: PowerLaw) -> Schedule:
     return PowerLaw(factor.scale * value, depth=factor.depth)
 
 
-def _mlp(width: int, hidden: int | None, activation: str, gain: Schedule, gated: bool) -> Steps:
+def mlp(width: int, hidden: int | None, activation: str, gain: Schedule, *, gated: bool = False) -> Steps:
+    """W₂ φ(W₁ x), four times as wide inside unless told; no step where it has no width."""
     wide = 4 * width if hidden is None else hidden
     if not wide:
         return ()
@@ -44,8 +44,10 @@ def _mlp(width: int, hidden: int | None, activation: str, gain: Schedule, gated:
     return (*inner, Dense(width, gain))
 
 
-def _blocks(blocks: int, parts: tuple[Steps, ...], norm: str, normed: Steps, branch: Schedule, skip: Schedule) -> Steps:
-    """The blocks, and norms before and after all of them."""
+def blocks_of(
+    parts: tuple[Steps, ...], blocks: int, norm: str, normed: Steps, branch: Schedule, skip: Schedule = 1.0
+) -> Steps:
+    """Blocks of branches beside skip connections, with norms where `norm` says, and before and after all of them."""
     body: list[Step] = []
     for inner in parts:
         before = normed if norm in ("pre", "sandwich", "peri") else ()
@@ -117,9 +119,10 @@ def gpt(
     heads_of = Attention(
         heads, qk_gain=qk_gain, value_gain=value_gain, output_gain=output_gain, causal=causal, **attention
     )
-    mlp = _mlp(width, hidden, activation, mlp_gain, gated)
-    parts: tuple[Steps, ...] = ((heads_of,), mlp) if mlp else ((heads_of,),)
-    steps = _blocks(blocks, parts, norm, _normed(norm, norm_kind, norm_gain), branch, skip)
+    inner = mlp(width, hidden, activation, mlp_gain, gated=gated)
+    parts: tuple[Steps, ...] = ((heads_of,), inner) if inner else ((heads_of,),)
+    normed = () if norm == "none" else norm_steps(norm_kind, norm_gain)
+    steps = blocks_of(parts, blocks, norm, normed, branch, skip)
     return steps, Shape(width, (tokens,))
 
 

@@ -85,6 +85,9 @@ class PairRule:
         """(1 − cosine, E φ′φ′ or zeros, largest error of the rule) of pairs at angles θ, `(m,)` each."""
         found = np.zeros((3, len(theta)))
         todo = np.arange(len(theta))
+        near = np.abs(self.kinks) <= _FAR * max(np.max(left.roots, initial=0.0), np.max(right.roots, initial=0.0))
+        if not near.all():  # no input reaches the others, and points grow with the cube of their number
+            return PairRule(self.phi, self.slope, tuple(self.kinks[near])).pairs(left, right, theta, tolerance)
         for level in range(len(_ORDERS)):
             step = max(1, _NODES // self.nodes(level))
             for start in range(0, len(todo), step):

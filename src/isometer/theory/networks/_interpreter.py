@@ -50,7 +50,7 @@ from isometer.theory.networks._masks import disturb, drop
 from isometer.theory.networks._maxima import pool_maxima
 from isometer.theory.networks._norms import normalise, scale
 from isometer.theory.networks._pooling import flatten, pool, upsample
-from isometer.theory.networks._state import FeatureState, NotCovered, compressed, reduced
+from isometer.theory.networks._state import FeatureState, NotCovered, compressed, pending_pairs, reduced
 from isometer.theory.networks._weights import ExpectedAttention, Run, Stepped, bias, dense
 
 Floats = NDArray[np.float64]
@@ -172,7 +172,8 @@ def passage(
     for number, (steps, _) in enumerate(layers, start=1):
         entering = state.layout
         later = (step for steps_left, _ in layers[number - 1 :] for step in steps_left)
-        if state.layout.is_full and not run.pairs and not needs_pairs(later):
+        # an activation may still follow a norm over all pairs, which it must then see
+        if state.layout.is_full and not run.pairs and not needs_pairs(later) and not pending_pairs(state):
             state = reduced(state)
         for collected in (run.watched, run.attention):
             if collected is not None:

@@ -255,6 +255,17 @@ def _near_input(terms: Sequence[Term]) -> bool:
     return all(process.kind in ("gaussian", "given") for _, process in terms)
 
 
+def _about_pairs(process: Process) -> bool:
+    """Whether it is a function of Gaussians at several positions, as behind a norm over the batch."""
+    group = process.group
+    return group is not None and not all(isinstance(operation, Activate) for operation in group.operations)
+
+
+def pending_pairs(state: FeatureState) -> bool:
+    """Whether a step that reads features one by one still needs all pairs of positions."""
+    return any(_about_pairs(process) for _, process in state.terms)
+
+
 def reduced(state: FeatureState) -> FeatureState:
     """Diagonal in position, from all pairs."""
     layout = state.layout
@@ -276,10 +287,9 @@ def reduced(state: FeatureState) -> FeatureState:
         if features is not None:
             features = np.moveaxis(features.reshape(layout.samples, layout.positions, -1), 0, 1)
         group = one.group
-        if group is not None and all(isinstance(operation, Activate) for operation in group.operations):
-            group = Group(covariance(group.base), group.operations, matrices(group.tangent))
-        else:
-            group = None  # it is about pairs of positions
+        if group is not None:
+            own = Group(covariance(group.base), group.operations, matrices(group.tangent))
+            group = None if _about_pairs(one) else own
         return replace(
             one,
             kind="opaque" if group is None and one.kind == "operations" else one.kind,
