@@ -90,7 +90,7 @@ def _pieces(text: str) -> Iterator[tuple[str, str]]:
             skipping = False
         if skipping:
             continue
-        if len(block) < 120 and "\n" not in block and _HEADING.match(block) and not block.startswith("$$"):
+        if len(block) < 120 and not {"\n", "$"} & set(block) and _HEADING.match(block):
             place = re.sub(r"[#*]", "", block).strip()[:50]
             continue
         pieces = [block] if block.startswith("$$") else _STOP.split(re.sub(r"\s+", " ", block))
