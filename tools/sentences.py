@@ -42,9 +42,13 @@ WORDS = {
 CONNECTIVE = 25  # characters of the normal form: what is shorter only joins others
 BEGINS = 60  # characters of a sentence by which a record names it
 _REFERENCES = re.compile(r"^(#+ *)?references\b", re.I)
-_RESUMES = re.compile(r"^(#+ *)?appendix\b", re.I)
-_HEADING = re.compile(r"^(#+ |appendix [a-z]\b|[ivx]+\. [A-Z]|\*\*(?:[A-Z]\.)?\d|\d+(\.\d+)*\. [A-Z]|[A-I]\.\d\. )", re.I)
-_STOP = re.compile(r"(?<=[.?!])(?<!\bi\.e\.)(?<!\be\.g\.)(?<!\bEq\.)(?<!\bFig\.)(?<!al\.)(?<!\bi\.i\.d\.)\s+(?=[A-Z\[“\"$*])")
+_RESUMES = re.compile(r"^(#+ *)?(\d+\. *)?appendix\b", re.I)
+_HEADING = re.compile(
+    r"^(#+ |appendix [a-z]\b|[ivx]+\. [A-Z]|\*\*(?:[A-Z]\.)?\d|\d+(\.\d+)*\. [A-Z]|[A-I]\.\d\. )", re.I
+)
+_STOP = re.compile(
+    r"(?<=[.?!])(?<!\bi\.e\.)(?<!\be\.g\.)(?<!\bEq\.)(?<!\bFig\.)(?<!al\.)(?<!\bi\.i\.d\.)\s+(?=[A-Z\[“\"$*])"
+)
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,7 @@ def decided(found: list[Sentence], number: str) -> list[Sentence]:
 
 
 def apply(found: list[Sentence], decisions: str, number: str) -> list[Sentence]:
-    """Sentences with a reader's decisions; what an entry quotes stays covered by it."""
+    """Sentences with a reader's decisions; what an entry quotes, or only joins others, stays as it is."""
     known, result = texts_of(number), list(found)
     for line in decisions.splitlines():
         if not line.strip():
@@ -181,7 +185,7 @@ def apply(found: list[Sentence], decisions: str, number: str) -> list[Sentence]:
         span, *what = line.split()
         first, _, last = span.partition("-")
         for index in range(int(first), int(last or first) + 1):
-            if result[index].word == "quoted":
+            if result[index].word in {"quoted", "connective"}:
                 continue
             if len(what) == 1 and what[0] in WORDS:
                 result[index] = replace(result[index], word=what[0], entries=())

@@ -113,9 +113,7 @@ def _with_expectation(i: Instance, rng: Rng) -> Estimate:
 
 def _concentration(s: Source) -> tuple[Claim, ...]:
     return (
-        *s.deterministic(
-            "concentration:element", vanishes(lambda i: _from_product(i, False)), {"weights": _weighted}
-        ),
+        *s.deterministic("concentration:element", vanishes(lambda i: _from_product(i, False)), {"weights": _weighted}),
         *s.deterministic(
             "concentration:element#corrected", vanishes(lambda i: _from_product(i, True)), {"weights": _weighted}
         ),
@@ -138,7 +136,9 @@ def _concentration(s: Source) -> tuple[Claim, ...]:
         ),
         *s.deterministic(
             "concentration:variance",
-            equal(lambda i: _orthogonal_variance(i["A"].shape[1], i["A"][0, 0] * 0 + len(i["A"])), _without_expectation),
+            equal(
+                lambda i: _orthogonal_variance(i["A"].shape[1], i["A"][0, 0] * 0 + len(i["A"])), _without_expectation
+            ),
             {"rows": _unit_rows},
         ),
         *s.expectation(

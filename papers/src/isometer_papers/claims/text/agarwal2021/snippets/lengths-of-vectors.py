@@ -3,5 +3,7 @@ import numpy as np
 
 u, v = np.array([2.0, 0.0]), np.array([0.5, np.sqrt(9 - 0.25)])
 z = np.random.default_rng(0).standard_normal((100_000, 2)) @ np.array([u, v]).T
-print("lengths:", np.linalg.norm(u), np.linalg.norm(v), "u·v =", u @ v, "covariance of (u·g, v·g):", np.cov(z.T).tolist())
+print(
+    "lengths:", np.linalg.norm(u), np.linalg.norm(v), "u·v =", u @ v, "covariance of (u·g, v·g):", np.cov(z.T).tolist()
+)
 assert abs(z.var(axis=0) - [4, 9]).max() < 0.1
