@@ -5,8 +5,8 @@
 
 FOLDER has the texts of the papers (see check_quotations.py). A sentence or displayed formula that an entry quotes is
 covered by it. Of every other one a reader says what it is: the entries that check it although they quote another place,
-or one of the words in `WORDS`. A line of FILE is a number of the list, or a range, and that decision: `17-19 background`,
-`20 003/thm-1 003/cor-3`. Records keep decisions by the first words of the sentence.
+or one of the words in `WORDS`. A line of FILE is a number of the list, or a range, and that decision: `17 background`,
+`18-20 003/thm-1 003/cor-3`. Records keep decisions by the first words of the sentence.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _RESUMES = re.compile(r"^(#+ *)?(\d+\. *)?appendix\b", re.I)
 _HEADING = re.compile(
     r"^(#+ |appendix [a-z]\b|[ivx]+\. [A-Z]|\*\*(?:[A-Z]\.)?\d|\d+(\.\d+)*\. [A-Z]|[A-I]\.\d\. )", re.I
 )
-_STOP = re.compile(
+_STOP = re.compile(  # the end of a sentence, not of an abbreviation
     r"(?<=[.?!])(?<!\bi\.e\.)(?<!\be\.g\.)(?<!\bEq\.)(?<!\bFig\.)(?<!al\.)(?<!\bi\.i\.d\.)\s+(?=[A-Z\[“\"$*])"
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def _moves(i: Instance, rng: Rng) -> Estimate:
     found = []
     for _ in range(12):
         states = list(_products(i["width"], i["gamma"], i["layers"], rng))[-100:]
-        steps = [min(np.linalg.norm(b - a), np.linalg.norm(b + a)) for a, b in zip(states, states[1:], strict=False)]
+        steps = [min(np.linalg.norm(b - a), np.linalg.norm(b + a)) for a, b in pairwise(states)]
         found.append(float(np.mean(steps)))
     return Estimate.of(found)
 
@@ -42,7 +43,7 @@ def _turns(i: Instance, rng: Rng) -> Estimate:
     for _ in range(12):
         states = list(_products(i["width"], i["gamma"], i["layers"], rng))[-50:]
         vectors = [np.linalg.svd(one)[0][:, 0] for one in states]
-        sines = [max(0.0, 1 - float(a @ b) ** 2) ** 0.5 for a, b in zip(vectors, vectors[1:], strict=False)]
+        sines = [max(0.0, 1 - float(a @ b) ** 2) ** 0.5 for a, b in pairwise(vectors)]
         found.append(float(np.mean(sines)))
     return Estimate.of(found)
 

@@ -1,4 +1,4 @@
-"""003, introduction, A.2, C.4, §5.2 and E, thesis chapter 2 and A: steps and sentences beside the numbered statements."""
+"""003 (introduction, A.2, C.4, §5.2, E) and thesis (chapter 2, A): steps and sentences beside numbered statements."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.orthogonality_steps import dense_chain
 from isometer_papers.simulate.tree.transformations import negative_transformation, positive_transformation
 
-# --- what was shown before: rescaling alone, linear networks ------------------------------------------------------------
+# --- what was shown before: rescaling alone ------------------------------------------------------------
 
 
 def _gap(i: Instance, rng: Rng) -> Estimate:
@@ -62,7 +63,7 @@ def _rank_at_first(i: Instance) -> int:
 def _least_step(i: Instance) -> int:
     """min y_t, t from 2 on; r_t as meant."""
     found = [_first(i, t, False) for t in range(1, len(i["X"]) + 1)]
-    return min((b - a for a, b in zip(found, found[1:], strict=False) if a is not None and b is not None), default=0)
+    return min((b - a for a, b in pairwise(found) if a is not None and b is not None), default=0)
 
 
 def _neurons(rng: Rng, count: int) -> Iterator[Instance]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
-from scipy import integrate, stats
+from scipy import integrate
 
 from isometer.run import seed_of
 from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
