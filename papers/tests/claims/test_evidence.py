@@ -122,6 +122,11 @@ def test_findings_rest_on_statements_that_fail() -> None:
         assert any(rows[name].fails for name in one.claims), one.id
 
 
+def test_every_failing_result_belongs_to_a_finding() -> None:
+    told = {name for one in findings() for name in one.claims}
+    assert [row.id for row in ledger() if row.failure == "result" and row.id not in told] == []
+
+
 def test_the_policy_is_documented() -> None:
     page = (ROOT / "papers" / "docs" / "claims.md").read_text(encoding="utf-8")
     for name, text in {**CLASSES, **CHARITY}.items():
