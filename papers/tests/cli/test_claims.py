@@ -38,6 +38,8 @@ def test_list_filters() -> None:
     assert {row["class"] for row in meant} == {"misprint", "corner"}
     chapter = as_json("claims", "list", "--paper", "000", "--chapter", "appendix b")
     assert {row["chapter"] for row in chapter} == {"Appendix B. Proof of Theorem 3"}
+    words = as_json("claims", "list", "--statement", "Layer norm never lowers")
+    assert [row["id"] for row in words] == ["001/claim-4.deterministic:layer-norm"]
 
 
 def test_show() -> None:

@@ -72,6 +72,9 @@ def list_claims(
     chapter: Annotated[
         str | None, typer.Option("--chapter", metavar="TEXT", help="Only chapters with this in their title.")
     ] = None,
+    statement: Annotated[
+        str | None, typer.Option("--statement", metavar="TEXT", help="Only those with these words in place or text.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """The claims and the verdicts that the package ships, from a thorough run.
@@ -89,6 +92,7 @@ def list_claims(
         and intended in (None, row.as_intended)
         and failure in (None, row.failure)
         and (chapter or "").lower() in row.chapter.lower()
+        and _has_words(row, statement or "")
     ]
     if as_json:
         emit([row.chosen(LISTED) for row in found])
@@ -277,6 +281,11 @@ def report(
     if folder is not None:
         for path in write_ledger(folder):
             console().print(f"report: {path}", highlight=False, soft_wrap=True)
+
+
+def _has_words(row: Statement, words: str) -> bool:
+    text = " ".join((row.id, row.place, row.quotation, row.reading, row.remark)).lower()
+    return all(word in text for word in words.lower().split())
 
 
 def _shipped(claims: tuple[Claim, ...]) -> list[Statement]:
