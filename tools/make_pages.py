@@ -71,7 +71,8 @@ def ledger_table(page: Path) -> str:
         numbers = [one.statements, printed["holds"], printed["refuted"] + printed["vacuous"], printed["inconclusive"]]
         numbers += [one.as_intended["holds"], *(one.classes[label] for label in classes)]
         rows.append(f"| {name} | " + " | ".join(map(str, numbers)) + " |")
-    ours = f"{sum(whole.corrections.values())} corrections, of which {whole.corrections['holds']} hold"
+    held = whole.corrections["holds"]
+    ours = f"{sum(whole.corrections.values())} corrections and intended readings, of which {held} hold"
     rows += ["", f"{whole.causes} causes are behind the {whole.failures} failures. Counted apart, since they are ours:"]
     return "\n".join([*rows, f"{ours}, and {sum(whole.additions.values())} additions."])
 

@@ -54,9 +54,10 @@ def test_show() -> None:
 def test_check_and_out(tmp_path: Path) -> None:
     target = tmp_path / "out.json"
     rows = as_json("claims", "check", "002/lem-1", "--out", str(target))
-    assert [row["verdict"] for row in rows] == ["refuted", "holds"]
+    assert [row["verdict"] for row in rows] == ["refuted", "holds"] * 2
     assert all(tuple(row) == CHECKED for row in rows)
-    assert [row.id for row in parsed(target.read_text(encoding="utf-8"))] == ["002/lem-1", "002/lem-1#corrected"]
+    written = [row.id for row in parsed(target.read_text(encoding="utf-8"))]
+    assert written == [f"002/lem-1{part}{mark}" for part in ("", ":eigenvalues") for mark in ("", "#corrected")]
 
 
 def test_show_prints_the_evidence() -> None:
