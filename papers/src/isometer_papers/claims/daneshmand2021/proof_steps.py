@@ -204,7 +204,7 @@ def _large_batches(rng: Rng, count: int) -> Iterator[Instance]:
 def _nearly_orthogonal(i: Instance) -> bool:
     """V(H)² below 1/(d−1) − 1/n, the least value of batches of rank d − 1, by more than rounding."""
     n, d = i["H"].shape
-    return float(gap_of(i["H"]) ** 2) < 1 / (d - 1) - 1 / n - 1e-9
+    return bool(gap_of(i["H"]) ** 2 < 1 / (d - 1) - 1 / n - 1e-9)
 
 
 def _least(i: Instance) -> Numeric:
