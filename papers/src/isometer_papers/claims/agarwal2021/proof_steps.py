@@ -76,7 +76,7 @@ def _printed_second(i: Instance) -> float:
     slope = t * (1 - value**2)
     bend = -2 * t * value * slope
     terms = (slope**2 * _NODES**2 / (2 * gamma), value * bend * _NODES**2 / (2 * gamma))
-    return _mean(sum(terms)) - _mean(value * slope * _NODES) / (2 * float(gamma) ** 1.5)
+    return float(_mean(sum(terms)) - _mean(value * slope * _NODES) / (2 * gamma**1.5))
 
 
 def _lengths(rng: Rng, count: int) -> Iterator[Instance]:
