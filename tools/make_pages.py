@@ -13,6 +13,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 from isometer.files import write_whole
@@ -23,12 +24,13 @@ from isometer_papers.claims._counts import UNCLASSIFIED
 from isometer_papers.claims._policy import CLASSES
 from isometer_papers.report.ledger_markdown import findings_markdown
 from isometer_papers.report.ledger_power import power_markdown
+from sentences import rows as sentence_rows
 from trial_parts import doctor_parts, fitted, reliability, trial_parts, trial_sentence
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "papers" / "docs"
 PAGES = (ROOT / "README.md", ROOT / "papers" / "README.md", DOCS / "index.md", DOCS / "notation.md")
-PAGES += (DOCS / "findings.md", DOCS / "power.md", *sorted((DOCS / "ledger").glob("*.md")))
+PAGES += (DOCS / "findings.md", DOCS / "power.md", DOCS / "sentences.md", *sorted((DOCS / "ledger").glob("*.md")))
 TRIAL = ROOT / "docs" / "trial.md"
 DOCTOR = ROOT / "docs" / "doctor.md"
 RELIABILITY_PAGE, FUZZ = ROOT / "docs" / "reliability.md", ROOT / "docs" / "reliability.json"
@@ -69,11 +71,9 @@ def ledger_table(page: Path) -> str:
         numbers = [one.statements, printed["holds"], printed["refuted"] + printed["vacuous"], printed["inconclusive"]]
         numbers += [one.as_intended["holds"], *(one.classes[label] for label in classes)]
         rows.append(f"| {name} | " + " | ".join(map(str, numbers)) + " |")
-    ours = f"{sum(whole.corrections.values())} corrections, of which {whole.corrections['holds']} hold"
-    rows += [
-        "",
-        f"{whole.causes} causes are behind the {whole.failures} failures. Counted separately, because they are ours:",
-    ]
+    held = whole.corrections["holds"]
+    ours = f"{sum(whole.corrections.values())} corrections and intended readings, of which {held} hold"
+    rows += ["", f"{whole.causes} causes are behind the {whole.failures} failures. Counted separately, because they are ours:"]
     return "\n".join([*rows, f"{ours}, and {sum(whole.additions.values())} additions."])
 
 
@@ -97,6 +97,18 @@ def figures_list(page: Path) -> str:
         lines = (DOCS / name).read_text(encoding="utf-8").splitlines()
         counts = next(line for line in lines if re.match(r"\d+ studies:", line))
         rows.append(f"- [{scale}]({_link(DOCS / name, page)}): {counts}")
+    return "\n".join(rows)
+
+
+def sentences_table() -> str:
+    """How many sentences of each paper the ledger covers."""
+    head = ["paper", "sentences", "quoted", "checked elsewhere", "no claim", "about trained networks", "unread"]
+    rows = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for number, paper in papers().items():
+        words = Counter(row[2] for row in sentence_rows(number))
+        known = [words[word] for word in ("quoted", "elsewhere", "trained", "unread")]
+        numbers = [words.total(), *known[:2], words.total() - sum(known), *known[2:]]
+        rows.append(f"| {paper.cited} ({number}) | " + " | ".join(map(str, numbers)) + " |")
     return "\n".join(rows)
 
 
@@ -137,7 +149,7 @@ def parts(page: Path) -> dict[str, str]:
     made = {"papers": papers_table(page), "ledger": ledger_table(page), "figures": figures_list(page)}
     made["trial sentence"] = trial_sentence()
     made |= {"findings": findings_list(page), "findings in full": findings_markdown(findings(), level=2)}
-    made["power"] = power_markdown(ledger())
+    made |= {"power": power_markdown(ledger()), "sentences": sentences_table()}
     return made | {f"title {number}": title(paper) for number, paper in papers().items()}
 
 

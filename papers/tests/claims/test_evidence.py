@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import sentences
 from check_quotations import found, normal, problems
 from isometer.errors import IsometerError
 from isometer_papers import papers
@@ -121,6 +122,11 @@ def test_findings_rest_on_statements_that_fail() -> None:
         assert any(rows[name].fails for name in one.claims), one.id
 
 
+def test_every_failing_result_belongs_to_a_finding() -> None:
+    told = {name for one in findings() for name in one.claims}
+    assert [row.id for row in ledger() if row.failure == "result" and row.id not in told] == []
+
+
 def test_the_policy_is_documented() -> None:
     page = (ROOT / "papers" / "docs" / "claims.md").read_text(encoding="utf-8")
     for name, text in {**CLASSES, **CHARITY}.items():
@@ -179,6 +185,44 @@ def test_quotations_are_in_the_papers(paper: str) -> None:
     if TEXTS is None:
         pytest.skip("the texts of the papers are not here; name their folder in ISOMETER_PAPERS")
     assert list(problems(Path(TEXTS), paper)) == []
+
+
+# --- sentences ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("paper", papers())
+def test_every_sentence_is_decided(paper: str) -> None:
+    """Decisions are known words or entries; all papers but the thesis are read to the end."""
+    known = texts_of(paper)
+    for place, begins, word, entries in sentences.rows(paper):
+        told = (place, begins, word, entries)
+        assert word in {"quoted", "elsewhere", *sentences.WORDS}, told
+        assert bool(entries) == (word in {"quoted", "elsewhere"}), told
+        assert set(entries) <= set(known), told
+        assert paper == "001" or word != "unread", told
+
+
+@pytest.mark.parametrize("paper", papers())
+def test_records_are_those_of_the_texts(paper: str) -> None:
+    if TEXTS is None:
+        pytest.skip("the texts of the papers are not here; name their folder in ISOMETER_PAPERS")
+    found = sentences.read(Path(TEXTS), paper)
+    assert sentences.written(found) == sentences.record(paper).read_text(encoding="utf-8")
+
+
+def test_sentences_are_split_and_covered() -> None:
+    text = (
+        "## 1. Title\n\nWe define $y$. It is clear that\n\n$$E[y] = 1$$\n\nholds. Then it ends."
+        "\n\nReferences\n\nA. Author. A title.\n\nAppendix A\n\nA proof."
+    )
+    found = list(sentences.sentences(text))
+    assert [one.begins for one in found] == [
+        "We define $y$.",
+        "It is clear that $$E[y] = 1$$ holds.",
+        "Then it ends.",
+        "A proof.",
+    ]
+    assert {one.place for one in found} == {"1. Title", "Appendix A"}
 
 
 # --- snippets ------------------------------------------------------------

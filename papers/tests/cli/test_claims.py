@@ -38,6 +38,8 @@ def test_list_filters() -> None:
     assert {row["class"] for row in meant} == {"misprint", "corner"}
     chapter = as_json("claims", "list", "--paper", "000", "--chapter", "appendix b")
     assert {row["chapter"] for row in chapter} == {"Appendix B. Proof of Theorem 3"}
+    words = as_json("claims", "list", "--statement", "Layer norm never lowers")
+    assert [row["id"] for row in words] == ["001/claim-4.deterministic:layer-norm"]
 
 
 def test_show() -> None:
@@ -52,9 +54,10 @@ def test_show() -> None:
 def test_check_and_out(tmp_path: Path) -> None:
     target = tmp_path / "out.json"
     rows = as_json("claims", "check", "002/lem-1", "--out", str(target))
-    assert [row["verdict"] for row in rows] == ["refuted", "holds"]
+    assert [row["verdict"] for row in rows] == ["refuted", "holds"] * 2
     assert all(tuple(row) == CHECKED for row in rows)
-    assert [row.id for row in parsed(target.read_text(encoding="utf-8"))] == ["002/lem-1", "002/lem-1#corrected"]
+    written = [row.id for row in parsed(target.read_text(encoding="utf-8"))]
+    assert written == [f"002/lem-1{part}{mark}" for part in ("", ":eigenvalues") for mark in ("", "#corrected")]
 
 
 def test_show_prints_the_evidence() -> None:

@@ -22,9 +22,9 @@ class Counts:
         as_printed: of these, by verdict.
         as_intended: of these, by verdict on the evident reading.
         classes: failures by class, and how many have none yet.
-        causes: different reasons for failures; a failure without a group is its own.
+        causes: different reasons for failures; a failure without a group is its own, with its twins in other papers.
         additions: statements of ours beside the papers', by verdict.
-        corrections: statements of ours in place of the papers', by verdict.
+        corrections: statements of ours in place of the papers', and intended readings, by verdict.
 
     Example:
         >>> from isometer_papers.claims import ledger
@@ -81,7 +81,7 @@ def counted(statements: Iterable[Statement]) -> Counts:
         as_printed=_tally(row.as_printed for row in printed),
         as_intended=_tally(row.as_intended for row in printed),
         classes={name: classes[name] for name in (*CLASSES, UNCLASSIFIED)},
-        causes=len({row.cause or row.id for row in broken}),
+        causes=len(by_cause(broken)),
         additions=_tally(row.verdict for row in rows if row.origin == "addition"),
         corrections=_tally(row.verdict for row in rows if row.origin == "correction"),
     )
@@ -98,7 +98,7 @@ def failing(statements: Iterable[Statement]) -> list[Statement]:
 
 
 def by_cause(statements: Iterable[Statement]) -> dict[str, list[Statement]]:
-    """Failing statements by the reason for which they fail; one without a group is its own.
+    """Failing statements by the reason for which they fail; one without a group is its own, with its twins.
 
     Example:
         >>> by_cause([])
@@ -106,7 +106,7 @@ def by_cause(statements: Iterable[Statement]) -> dict[str, list[Statement]]:
     """
     groups: dict[str, list[Statement]] = {}
     for row in failing(statements):
-        groups.setdefault(row.cause or row.id, []).append(row)
+        groups.setdefault(row.cause or min((row.id, *row.twins)), []).append(row)
     return groups
 
 

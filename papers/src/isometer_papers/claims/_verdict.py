@@ -25,6 +25,7 @@ COARSEST_EQUALITY = 0.3  # the same for an equality, which has no safe side
 TOO_LITTLE = "no violation, but too little power"
 _POINTS = 60  # kept for the picture
 _STARTS, _TRIES = 4, 8  # of the adversary: descents, and random points of which the best starts one
+_SIZES = frozenset({"n", "d", "N", "samples", "width"})
 _CERTIFY = 25  # candidates that are tried before a violation counts as rounding
 
 
@@ -175,11 +176,11 @@ def _deterministic(claim: Claim, seen: list[Observation]) -> _Judged:
     # equality already violates a strict statement, so that every near tie is suspect
     limit = claim.tolerance if strict else -claim.tolerance
     suspects = [item for item in seen if _room(claim, item) <= limit]
-    suspects.sort(key=lambda item: (_weight(item.instance), _room(claim, item)))
+    suspects.sort(key=lambda item: _readability(item.instance))
     worst_first = sorted(suspects, key=lambda item: _room(claim, item))
     # by identity: instances hold arrays, which have no hash
     tried = {id(item): item for item in [*suspects[:_CERTIFY], *worst_first[:_CERTIFY]]}
-    for item in tried.values():  # the smallest instances first: they can be read
+    for item in tried.values():  # the smallest telling instances first: they can be read
         how = certified(claim, item.instance)
         if how is not None:
             return _Judged("refuted", f"violated at {len(suspects)} of {len(seen)} instances", item, how)
@@ -191,7 +192,7 @@ def _deterministic(claim: Claim, seen: list[Observation]) -> _Judged:
 def _statistical(claim: Claim, seen: list[Observation], rng: np.random.Generator) -> _Judged:
     level = LEVEL / len(seen)  # Bonferroni: all instances together
     refuting = [item for item in seen if _excess(claim, item) > _limit(claim, item.estimate, level)]
-    refuting.sort(key=lambda item: (_weight(item.instance), -_excess(claim, item)))
+    refuting.sort(key=lambda item: _readability(item.instance))
     for item in refuting[:_CERTIFY]:
         if claim.again is None:
             continue
@@ -260,9 +261,17 @@ def _seen_violation(claim: Claim, seen: Observation, level: float) -> float:
     return float(_limit(claim, estimate, level) + stats.norm.ppf(POWER) * estimate.error) / seen.size
 
 
-def _weight(instance: Instance) -> int:
-    """How long an instance is when written down: short ones can be recomputed by hand."""
-    return len(json_text(instance, nonfinite="text"))
+def _readability(instance: Instance) -> tuple[bool, int]:
+    """Telling instances first, short ones first among them; of equals the first that was made stays first."""
+    return _degenerate(instance), len(json_text(instance, nonfinite="text"))
+
+
+def _degenerate(instance: Instance) -> bool:
+    """Whether there is only one sample, feature or layer unit, where two or three say more."""
+    return any(
+        (name in _SIZES and value == 1) or (isinstance(value, np.ndarray) and value.ndim == 2 and 1 in value.shape)
+        for name, value in instance.items()
+    )
 
 
 def _tightness(claim: Claim, seen: list[Observation]) -> str:

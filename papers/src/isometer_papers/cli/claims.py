@@ -89,6 +89,9 @@ def list_claims(
             "--chapter", metavar="TEXT", help="Only chapters with this text in their title.", rich_help_panel=CHOICE
         ),
     ] = None,
+    statement: Annotated[
+        str | None, typer.Option("--statement", metavar="TEXT", help="Only those with these words in place or text.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the claims with the verdicts of a thorough run, as shipped with the package.
@@ -106,6 +109,7 @@ def list_claims(
         and intended in (None, row.as_intended)
         and failure in (None, row.failure)
         and (chapter or "").lower() in row.chapter.lower()
+        and _has_words(row, statement or "")
     ]
     if as_json:
         emit([row.chosen(LISTED) for row in found])
@@ -316,6 +320,11 @@ def report(
         for path in write_ledger(folder):
             console().print(f"report: {path}", highlight=False, soft_wrap=True)
     next_step(console(), "isometer claims findings")
+
+
+def _has_words(row: Statement, words: str) -> bool:
+    text = " ".join((row.id, row.place, row.quotation, row.reading, row.remark)).lower()
+    return all(word in text for word in words.lower().split())
 
 
 def _shipped(claims: tuple[Claim, ...]) -> list[Statement]:

@@ -10,6 +10,7 @@ from isometer_papers.claims.agarwal2021 import (
     normrelu,
     one_layer,
     optimization,
+    proof_steps,
     queries,
     second,
     sentences,
@@ -37,6 +38,7 @@ CLAIMS: tuple[Claim, ...] = with_second(
         *one_layer.CLAIMS,
         *normrelu.CLAIMS,
         *sentences.CLAIMS,
+        *proof_steps.CLAIMS,
     ),
     second.SECOND,
 )

@@ -11,6 +11,7 @@ from isometer_papers.claims.daneshmand2020 import (
     ranks,
     regularity,
     second,
+    sentences,
     stationary,
     vanilla,
 )
@@ -27,6 +28,7 @@ CLAIMS: tuple[Claim, ...] = with_second(
         *expansion_steps.CLAIMS,
         *gradients.CLAIMS,
         *figures.CLAIMS,
+        *sentences.CLAIMS,
     ),
     second.SECOND,
 )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from isometer.run import seed_of
+from isometer.work import GIB, allow, allowance
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._fits import combined, exponent
@@ -18,6 +19,7 @@ from isometer_papers.float_or_mpmath import Numeric
 
 TAUS = (0.25, 0.5, 0.75)
 _BATCHES = 16
+_MEMORY = 4 * GIB
 
 
 @dataclass(frozen=True)
@@ -46,17 +48,19 @@ def _averages(width: int, gamma: float, layers: int, function: str, start: str) 
         batch = np.ones((width, 1)) @ np.ones((1, width)) + 0.1 * batch
     weak = 0.0 if math.isinf(gamma) else 20 / (gamma**2 * width)
     measured = _metrics()
-    result = ergodic_average(
-        spec,
-        batch,
-        layers=layers,
-        metrics=list(measured),
-        seed=seed & 0x7FFFFFFF,
-        burn_in=200 + int(weak),
-        chains=8,
-        batches=_BATCHES,
-        moments=True,
-    )
+    # at effort thorough the widest chains need more than a command is allowed by itself; free memory is still checked
+    with allow(memory=max(allowance().memory, _MEMORY)):
+        result = ergodic_average(
+            spec,
+            batch,
+            layers=layers,
+            metrics=list(measured),
+            seed=seed & 0x7FFFFFFF,
+            burn_in=200 + int(weak),
+            chains=8,
+            batches=_BATCHES,
+            moments=True,
+        )
     freedom = 8 * _BATCHES - 1
     means = {
         str(name): Estimate(float(value), float(error), freedom, 8 * _BATCHES)

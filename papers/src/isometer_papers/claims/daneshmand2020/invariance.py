@@ -28,6 +28,14 @@ from isometer_papers.theory.rank.bounds import second_moments
 from isometer_papers.theory.rank.chain import normalized_step, residual_step, several_invariant_laws
 
 ODD = steps(functions=tuple(ODD_FUNCTIONS))
+SIMPLE = cases(
+    {
+        "H": np.array([[1.4, 1.0], [0.2, 1.0]]),  # features of mean square 1
+        "W": np.array([[1.0, 0.5], [-0.5, 1.0]]),
+        "gamma": 1.0,
+        "F": "identity",
+    }
+)
 
 CORNER = 3**0.5
 
@@ -255,7 +263,7 @@ CLAIMS = (
     deterministic(
         "002/lem-6:eq-44",
         vanishes(lambda i: _eq_44(i, diagonal=False)),
-        {"random": ODD},
+        {"simple": SIMPLE, "random": ODD},
     ),
     deterministic(
         "002/lem-6:eq-44#corrected",

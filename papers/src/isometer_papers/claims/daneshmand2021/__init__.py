@@ -13,6 +13,7 @@ from isometer_papers.claims.daneshmand2021 import (
     gaussian,
     initialisation,
     networks,
+    proof_steps,
     rates,
     second,
 )
@@ -27,6 +28,7 @@ CLAIMS: tuple[Claim, ...] = with_second(
         *contraction.claims(PAPER),
         *figures.claims(PAPER),
         *initialisation.claims(PAPER),
+        *proof_steps.claims(PAPER),
         *networks.CLAIMS,
     ),
     second.SECOND,

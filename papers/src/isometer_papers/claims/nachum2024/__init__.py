@@ -13,6 +13,7 @@ from isometer_papers.claims.nachum2024 import (
     rank_steps,
     recentring,
     second,
+    sentences,
     stability,
     tree,
     tree_angles,
@@ -39,6 +40,7 @@ CLAIMS: tuple[Claim, ...] = with_second(
         *invariant.CLAIMS,
         *stability.CLAIMS,
         *figures.CLAIMS,
+        *sentences.CLAIMS,
     ),
     second.SECOND,
 )

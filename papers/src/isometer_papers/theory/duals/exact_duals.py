@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from isometer.errors import IsometerError, unknown_name
-from isometer_papers.float_or_mpmath import acos, asin, cosh, exp, is_precise, pi_like, sinh, sqrt
+from isometer_papers.float_or_mpmath import Numeric, acos, asin, cosh, exp, is_precise, pi_like, sinh, sqrt
 
 __all__ = [
     "NORMALIZED",
@@ -34,7 +34,7 @@ NORMALIZED = ("relu", "exp", "sin", "erf", "sign")
 UNCENTRED = ("unit-relu", "unit-exp", "unit-cos")
 
 
-def relu_arc(rho: Any) -> Any:
+def relu_arc(rho: Numeric) -> Numeric:
     """√(1 − ρ²) + (π − arccos ρ)ρ, the dual of ReLU times 2π.
 
     Example:
@@ -45,7 +45,7 @@ def relu_arc(rho: Any) -> Any:
     return sqrt((1 - rho) * (1 + rho)) + (pi_like(rho) - acos(rho)) * rho
 
 
-def _named(name: str, rho: Any) -> Any:
+def _named(name: str, rho: Numeric) -> Numeric:
     pi, one = pi_like(rho), rho * 0 + 1
     if name == "relu":
         return (relu_arc(rho) - 1) / (pi - 1)
@@ -66,7 +66,7 @@ def _named(name: str, rho: Any) -> Any:
     raise unknown_name("dual", name, [*NORMALIZED, *UNCENTRED, "squares"])
 
 
-def _named_slope(name: str, rho: Any) -> Any:
+def _named_slope(name: str, rho: Numeric) -> Numeric:
     pi, one = pi_like(rho), rho * 0 + 1
     if name in ("relu", "unit-relu"):
         return (pi - acos(rho)) / (pi - 1 if name == "relu" else pi)
@@ -85,14 +85,14 @@ def _named_slope(name: str, rho: Any) -> Any:
     raise unknown_name("dual", name, [*NORMALIZED, *UNCENTRED, "squares"])
 
 
-def _horner(coefficients: Any, rho: Any) -> Any:
+def _horner(coefficients: Numeric, rho: Numeric) -> Numeric:
     value = rho * 0
     for c in reversed(coefficients):
         value = value * rho + c
     return value
 
 
-def dual_value(dual: Dual, rho: Any) -> Any:
+def dual_value(dual: Dual, rho: Numeric) -> Numeric:
     """σ̂(ρ) = Σ a_i² ρ^i, over σ̂(1) for squares; σ̂(1) = 1 exactly.
 
     Example:
@@ -112,7 +112,7 @@ def dual_value(dual: Dual, rho: Any) -> Any:
     return rho if rho == 1 else value
 
 
-def dual_slope(dual: Dual, rho: Any) -> Any:
+def dual_slope(dual: Dual, rho: Numeric) -> Numeric:
     """(σ̂)′(ρ) = Σ i a_i² ρ^{i−1}.
 
     Example:
@@ -127,7 +127,7 @@ def dual_slope(dual: Dual, rho: Any) -> Any:
     return _horner(squares[1:] * np.arange(1, len(squares)), rho) / squares.sum()
 
 
-def iterated_dual(dual: Dual, rho: Any, depth: int) -> Any:
+def iterated_dual(dual: Dual, rho: Numeric, depth: int) -> Numeric:
     """σ̂^{(L)}(ρ), the L-fold composition.
 
     Example:
@@ -141,7 +141,7 @@ def iterated_dual(dual: Dual, rho: Any, depth: int) -> Any:
     return rho
 
 
-def tangent_by_layers(dual: Dual, rho: Any, depth: int) -> Any:
+def tangent_by_layers(dual: Dual, rho: Numeric, depth: int) -> Numeric:
     """The tangent kernel by its recursion: Θ_0 = ρ, Θ_l = σ̂^{(l)}(ρ) + Θ_{l−1} (σ̂)′(σ̂^{(l−1)}(ρ)).
 
     Example:
@@ -157,7 +157,7 @@ def tangent_by_layers(dual: Dual, rho: Any, depth: int) -> Any:
     return theta
 
 
-def tangent_as_printed(dual: Dual, rho: Any, depth: int, *, shift: int = 0) -> Any:
+def tangent_as_printed(dual: Dual, rho: Numeric, depth: int, *, shift: int = 0) -> Numeric:
     """Σ_{h=1}^{L+1} σ̂^{(h−1)}(ρ) ∏_{h′=h}^{L} (σ̂)′(σ̂^{(h′−shift)}(ρ)): eq. 7 with shift 0, the tangent kernel with 1.
 
     Example:
@@ -178,7 +178,7 @@ def tangent_as_printed(dual: Dual, rho: Any, depth: int, *, shift: int = 0) -> A
     return total
 
 
-def tangent_diagonal(slope: Any, depth: int) -> Any:
+def tangent_diagonal(slope: Numeric, depth: int) -> Numeric:
     """Σ_{h=0}^{L} (σ̂)′(1)^h, the diagonal of the tangent kernel.
 
     Example:
@@ -190,7 +190,7 @@ def tangent_diagonal(slope: Any, depth: int) -> Any:
     return sum(slope**h for h in range(depth + 1))
 
 
-def relative_tangent(dual: Dual, rho: Any, depth: int) -> Any:
+def relative_tangent(dual: Dual, rho: Numeric, depth: int) -> Numeric:
     """The tangent kernel over its diagonal, at any depth without overflow.
 
     Example:
@@ -211,7 +211,7 @@ def relative_tangent(dual: Dual, rho: Any, depth: int) -> Any:
     return theta
 
 
-def smallest_fixed_point(dual: Dual, *, precise: bool = False) -> Any:
+def smallest_fixed_point(dual: Dual, *, precise: bool = False) -> Numeric:
     """ρ̄, the smallest fixed point of σ̂ in [0, 1], by bisection of σ̂(ρ) − ρ.
 
     1 if σ̂′(1) ≤ 1, which leaves no other by convexity; 0 if σ̂(0) = 0.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from isometer_papers.float_or_mpmath import Numeric
+
 __all__ = [
     "case_of",
     "centred_rate_of",
@@ -27,7 +29,7 @@ __all__ = [
 ]
 
 
-def potential_of(rho: Any) -> Any:
+def potential_of(rho: Numeric) -> Numeric:
     """Ψ(ρ) = |ρ|/(1 − |ρ|) in any precision.
 
     Implements: 001/thm-5.8.
@@ -39,7 +41,7 @@ def potential_of(rho: Any) -> Any:
     return abs(rho) / (1 - abs(rho))
 
 
-def centred_rate_of(kernel: Any) -> Any:
+def centred_rate_of(kernel: Any) -> Numeric:
     """α = 1/(2 − κ′(0)) (001/thm-5.8): also the correction of the rate in case 1 of 001/thm-5.11 and in 001/thm-5.15.
 
     Attained for κ = cρ + (1 − c)ρ², as ρ → 1.
@@ -54,7 +56,7 @@ def centred_rate_of(kernel: Any) -> Any:
     return 1 / (2 - kernel.slope_at_zero)
 
 
-def slope_rate(kernel: Any) -> Any:
+def slope_rate(kernel: Any) -> Numeric:
     """1/κ′(1), the rate printed in case 1 of 001/thm-5.11; 0 where κ′(1) is infinite.
 
     Implements: 001/thm-5.11:case-1 as printed.
@@ -67,7 +69,7 @@ def slope_rate(kernel: Any) -> Any:
     return 1 / kernel.slope_at_one
 
 
-def normalized_rate_of(kernel: Any) -> Any:
+def normalized_rate_of(kernel: Any) -> Numeric:
     """(κ(1) − κ(0))/κ′(1) of 001/thm-5.15 for a kernel with κ(1) = 1; the same for φ and for any multiple of it.
 
     Implements: 001/thm-5.15 as printed.
@@ -80,7 +82,7 @@ def normalized_rate_of(kernel: Any) -> Any:
     return (1 - kernel.at_zero) / kernel.slope_at_one
 
 
-def potential_bound(rho: Any, depth: int, rate: Any) -> Any:
+def potential_bound(rho: Numeric, depth: int, rate: Numeric) -> Numeric:
     """Ψ(ρ₀) α^ℓ.
 
     Implements: 001/thm-5.8, 001/thm-5.11:case-1, 001/thm-5.15.
@@ -92,7 +94,7 @@ def potential_bound(rho: Any, depth: int, rate: Any) -> Any:
     return potential_of(rho) * rate**depth
 
 
-def distance_bound(rho: Any, depth: int, rate: Any) -> Any:
+def distance_bound(rho: Numeric, depth: int, rate: Numeric) -> Numeric:
     """|ρ₀ − 1| α^ℓ.
 
     Implements: 001/thm-5.11:case-2.
@@ -104,7 +106,7 @@ def distance_bound(rho: Any, depth: int, rate: Any) -> Any:
     return abs(rho - 1) * rate**depth
 
 
-def knife_edge_rate(kernel: Any) -> Any:
+def knife_edge_rate(kernel: Any) -> Numeric:
     """α = 1 − κ(0) − κ′(0) of case 3.
 
     Implements: 001/thm-5.11:case-3.
@@ -117,7 +119,7 @@ def knife_edge_rate(kernel: Any) -> Any:
     return 1 - kernel.at_zero - kernel.slope_at_zero
 
 
-def knife_edge_bound(rho: Any, depth: int, rate: Any) -> Any:
+def knife_edge_bound(rho: Numeric, depth: int, rate: Numeric) -> Numeric:
     """|ρ₀ − 1|/(ℓα|ρ₀ − 1| + 1).
 
     Implements: 001/thm-5.11:case-3.
@@ -130,7 +132,7 @@ def knife_edge_bound(rho: Any, depth: int, rate: Any) -> Any:
     return gap / (depth * rate * gap + 1)
 
 
-def fixed_point_rate_as_printed(kernel: Any) -> Any:
+def fixed_point_rate_as_printed(kernel: Any) -> Numeric:
     """α = max{1 − κ(0), κ′(ρ*), (1 − ρ*)/(2 − κ′(ρ*))} of eq. 5.10.
 
     Implements: 001/thm-5.11:case-4 as printed.
@@ -144,7 +146,7 @@ def fixed_point_rate_as_printed(kernel: Any) -> Any:
     return max(1 - kernel.at_zero, slope, (1 - kernel.fixed_point) / (2 - slope))
 
 
-def combined_rate_as_printed(kernel: Any) -> Any:
+def combined_rate_as_printed(kernel: Any) -> Numeric:
     """max{1 − κ(0), κ′(ρ*), (1 − ρ*)/(1 − κ′(ρ*))}, what the end of the proof calls α.
 
     Implements: 001/thm-5.11.steps:combined as printed.
@@ -158,7 +160,7 @@ def combined_rate_as_printed(kernel: Any) -> Any:
     return max(1 - kernel.at_zero, slope, (1 - kernel.fixed_point) / (1 - slope))
 
 
-def fixed_point_rate(kernel: Any) -> Any:
+def fixed_point_rate(kernel: Any) -> Numeric:
     """max{1 − κ(0), 1/(2 − κ′(ρ*))}: what the proof of case 4 gives once Σ a_k (1−ρ*)^{k−1} = 1 is used.
 
     1/(2 − s) ≥ s for every s < 1, so that κ′(ρ*) need not be named.
@@ -173,7 +175,7 @@ def fixed_point_rate(kernel: Any) -> Any:
     return max(1 - kernel.at_zero, 1 / (2 - kernel.slope(kernel.fixed_point)))
 
 
-def interior_bound(kernel: Any, rho: Any, depth: int, rate: Any) -> Any:
+def interior_bound(kernel: Any, rho: Numeric, depth: int, rate: Numeric) -> Numeric:
     """|ρ₀ − ρ*|/(1 − |ρ₀|) α^ℓ.
 
     Implements: 001/thm-5.11:case-4.
@@ -186,7 +188,7 @@ def interior_bound(kernel: Any, rho: Any, depth: int, rate: Any) -> Any:
     return abs(rho - kernel.fixed_point) / (1 - abs(rho)) * rate**depth
 
 
-def potential_step(kernel: Any, rho: Any) -> tuple[Any, Any]:
+def potential_step(kernel: Any, rho: Numeric) -> tuple[Numeric, Numeric]:
     """|κ(ρ) − ρ*|/(1 − κ(ρ)) and |ρ − ρ*|/(1 − ρ): the two sides of the first step of case 4, without its rate.
 
     Implements: 001/thm-5.11.steps.
@@ -200,7 +202,7 @@ def potential_step(kernel: Any, rho: Any) -> tuple[Any, Any]:
     return abs(after - star) / (1 - after), abs(rho - star) / (1 - rho)
 
 
-def chord_terms(rho: Any, order: int) -> Any:
+def chord_terms(rho: Numeric, order: int) -> Numeric:
     """k − Σ_{i<k} ρ^i.
 
     Implements: 001/thm-5.11.steps (cases 2 and 3).

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import Numeric
 
 __all__ = [
     "cosine_after_sparse_input",
@@ -45,7 +46,7 @@ def hermite_polynomial(order: int) -> list[int]:
     return current
 
 
-def polynomial_value(polynomial: list[Any], x: Any) -> Any:
+def polynomial_value(polynomial: list[Any], x: Numeric) -> Numeric:
     """Value of a polynomial.
 
     Example:
@@ -58,7 +59,7 @@ def polynomial_value(polynomial: list[Any], x: Any) -> Any:
     return value
 
 
-def hermite_value(order: int, x: Any) -> Any:
+def hermite_value(order: int, x: Numeric) -> Numeric:
     """he_k(x) = He_k(x)/√k!.
 
     Implements: 001/def-5.4, 001/tab-5.1.
@@ -70,7 +71,7 @@ def hermite_value(order: int, x: Any) -> Any:
     return polynomial_value(hermite_polynomial(order), x) / (x * 0 + math.factorial(order)) ** _half(x)
 
 
-def _half(x: Any) -> Any:
+def _half(x: Numeric) -> Numeric:
     # ½ of the type of x: powers keep its precision, which math.sqrt would not
     return (x * 0 + 1) / 2
 
@@ -85,7 +86,7 @@ def gaussian_moment(power: int) -> int:
     return 0 if power % 2 else math.prod(range(1, power, 2))
 
 
-def pair_moment(first: int, second: int, rho: Any) -> Any:
+def pair_moment(first: int, second: int, rho: Numeric) -> Numeric:
     """E X^i Y^j for standard Gaussians of covariance ρ (Isserlis): Σ over the number of mixed pairs.
 
     Example:
@@ -102,7 +103,7 @@ def pair_moment(first: int, second: int, rho: Any) -> Any:
     return total
 
 
-def hermite_pairing_of(first: int, second: int, rho: Any) -> Any:
+def hermite_pairing_of(first: int, second: int, rho: Numeric) -> Numeric:
     """E he_n(X) he_k(Y), from moments.
 
     Implements: 001/lem-5.6, 001/eq-5.5 (ρ = 1).
@@ -121,7 +122,7 @@ def hermite_pairing_of(first: int, second: int, rho: Any) -> Any:
     return total / scale
 
 
-def hermite_coefficients(polynomial: Any, one: Any) -> list[Any]:
+def hermite_coefficients(polynomial: Numeric, one: Numeric) -> list[Numeric]:
     """c_k = E φ(X) he_k(X) of a polynomial φ, in the precision of `one`, which is 1.
 
     Implements: 001/def-5.5.
@@ -141,7 +142,7 @@ def hermite_coefficients(polynomial: Any, one: Any) -> list[Any]:
     return found
 
 
-def mehler_kernel(x: Any, y: Any, rho: Any, library: Any = math) -> Any:
+def mehler_kernel(x: Numeric, y: Numeric, rho: Numeric, library: Any = math) -> Numeric:
     """(1−ρ²)^{−1/2} exp(−(ρ²(x²+y²) − 2xyρ)/(2(1−ρ²))), the ratio of the joint density to the product.
 
     Implements: 001/lem-5.6 (left side of Mehler's formula).
@@ -154,7 +155,7 @@ def mehler_kernel(x: Any, y: Any, rho: Any, library: Any = math) -> Any:
     return library.exp(-(rho * rho * (x * x + y * y) - 2 * x * y * rho) / (2 * rest)) / library.sqrt(rest)
 
 
-def mehler_sum(x: Any, y: Any, rho: Any, terms: int) -> Any:
+def mehler_sum(x: Numeric, y: Numeric, rho: Numeric, terms: int) -> Numeric:
     """Σ_{m<terms} ρ^m he_m(x) he_m(y), by the recurrence of he_m.
 
     Implements: 001/lem-5.6 (right side of Mehler's formula, with the ρ^m that the print leaves out).
@@ -174,7 +175,7 @@ def mehler_sum(x: Any, y: Any, rho: Any, terms: int) -> Any:
     return total
 
 
-def sine_kernel_at(rho: Any, square: Any, library: Any = math) -> Any:
+def sine_kernel_at(rho: Numeric, square: Numeric, library: Any = math) -> Numeric:
     """Cosine after a layer with φ = sin at infinite width, for inputs with ‖x‖²/d = q: sinh(qρ)/sinh(q).
 
     The kernel map of 001/prop-5.1 is q = 1; other inputs have another first step, whatever E φ² is.
@@ -188,7 +189,7 @@ def sine_kernel_at(rho: Any, square: Any, library: Any = math) -> Any:
     return library.sinh(square * rho) / library.sinh(square)
 
 
-def cosine_after_sparse_input(first: Any, second: Any) -> Any:
+def cosine_after_sparse_input(first: Numeric, second: Numeric) -> Numeric:
     """Cosine after a layer with weights ±1/√d and one-hot inputs √d e₁, √d e₂: (E φ(ξ))²/E φ(ξ)², ξ = ±1.
 
     The pre-activations are the signs themselves, at every width; no central limit theorem applies.

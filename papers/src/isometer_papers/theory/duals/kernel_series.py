@@ -7,11 +7,11 @@ given as weights that are divided by their sum in the precision of the computati
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.hermite_identities import polynomial_value
 
 __all__ = ["KernelSeries"]
@@ -34,18 +34,18 @@ class KernelSeries:
         (0.5, True, 0.5)
     """
 
-    def __init__(self, weights: Any) -> None:
+    def __init__(self, weights: Numeric) -> None:
         values = list(weights)
         total = sum(values)
         if not values or any(w < 0 for w in values) or not total > 0:
             raise IsometerError("weights of a kernel series must be ≥ 0 and not all 0 — pass squared coefficients")
         self.coefficients = [w / total for w in values]
 
-    def __call__(self, rho: Any) -> Any:
+    def __call__(self, rho: Numeric) -> Numeric:
         """κ(ρ)."""
         return polynomial_value(self.coefficients, rho)
 
-    def slope(self, rho: Any) -> Any:
+    def slope(self, rho: Numeric) -> Numeric:
         """κ′(ρ).
 
         Example:
@@ -55,7 +55,7 @@ class KernelSeries:
         return polynomial_value([k * a for k, a in enumerate(self.coefficients)][1:], rho)
 
     @property
-    def at_zero(self) -> Any:
+    def at_zero(self) -> Numeric:
         """κ(0) = c₀².
 
         Example:
@@ -65,7 +65,7 @@ class KernelSeries:
         return self.coefficients[0]
 
     @property
-    def slope_at_zero(self) -> Any:
+    def slope_at_zero(self) -> Numeric:
         """κ′(0) = c₁².
 
         Example:
@@ -75,7 +75,7 @@ class KernelSeries:
         return self.coefficients[1] if len(self.coefficients) > 1 else 0 * self.coefficients[0]
 
     @property
-    def slope_at_one(self) -> Any:
+    def slope_at_one(self) -> Numeric:
         """κ′(1) = Σ k c_k².
 
         Example:
@@ -95,7 +95,7 @@ class KernelSeries:
         return any(a > 0 for a in self.coefficients[2:])
 
     @cached_property
-    def chord(self) -> list[Any]:
+    def chord(self) -> list[Numeric]:
         """b_k of q(ρ) = (1 − κ(ρ))/(1 − ρ) = Σ b_k ρ^k: b_k = Σ_{j>k} a_j.
 
         Example:
@@ -108,7 +108,7 @@ class KernelSeries:
             found.append(tail)
         return found[::-1]
 
-    def gap_after(self, rho: Any) -> Any:
+    def gap_after(self, rho: Numeric) -> Numeric:
         """1 − κ(ρ) = (1 − ρ) q(ρ), without cancellation.
 
         Example:
@@ -118,7 +118,7 @@ class KernelSeries:
         return (1 - rho) * polynomial_value(self.chord, rho)
 
     @cached_property
-    def fixed_point(self) -> Any:
+    def fixed_point(self) -> Numeric:
         """The attracting fixed point: 0 if κ(0) = 0, 1 if κ′(1) ≤ 1, else the solution of q = 1 in (0, 1).
 
         Example:
@@ -142,7 +142,7 @@ class KernelSeries:
             root = root - step
         return root
 
-    def around(self, centre: Any) -> list[Any]:
+    def around(self, centre: Numeric) -> list[Numeric]:
         """Taylor coefficients of κ at a point: κ(ρ) = Σ t_k (ρ − centre)^k.
 
         Example:
@@ -157,7 +157,7 @@ class KernelSeries:
             found.append(state.pop(0))
         return found
 
-    def iterate(self, rho: Any, depth: int) -> Any:
+    def iterate(self, rho: Numeric, depth: int) -> Numeric:
         """ρ_depth of ρ_{ℓ+1} = κ(ρ_ℓ).
 
         Example:
@@ -169,7 +169,7 @@ class KernelSeries:
         return rho
 
 
-def as_series(coefficients: Any) -> KernelSeries:
+def as_series(coefficients: Numeric) -> KernelSeries:
     """A `KernelSeries` from an array of weights.
 
     Example:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from isometer.errors import IsometerError
-from isometer_papers.float_or_mpmath import acos, exp, pi_like
+from isometer_papers.float_or_mpmath import Numeric, acos, exp, pi_like
 from isometer_papers.theory.duals.exact_duals import relu_arc
 
 __all__ = [
@@ -34,7 +32,7 @@ def parameter_count(inputs: int, width: int, depth: int) -> int:
     return inputs * width + (depth - 1) * width**2 + width
 
 
-def relu_dual(rho: Any) -> Any:
+def relu_dual(rho: Numeric) -> Numeric:
     """(√(1 − ρ²) + (π − arccos ρ)ρ)/2π.
 
     Example:
@@ -46,7 +44,7 @@ def relu_dual(rho: Any) -> Any:
     return relu_arc(rho) / (2 * pi_like(rho))
 
 
-def step_dual(rho: Any) -> Any:
+def step_dual(rho: Numeric) -> Numeric:
     """(π − arccos ρ)/2π.
 
     Example:
@@ -59,7 +57,7 @@ def step_dual(rho: Any) -> Any:
     return (pi - acos(rho)) / (2 * pi)
 
 
-def table_dual(name: str, rho: Any) -> Any:
+def table_dual(name: str, rho: Numeric) -> Numeric:
     """σ̂ of identity, hermite ((u² − 1)/√2), relu, step and exp, as the functions are, not normalised.
 
     Example:
@@ -81,7 +79,7 @@ def table_dual(name: str, rho: Any) -> Any:
     raise IsometerError(f"no row {name!r}; expected identity, hermite, relu, step or exp")
 
 
-def table_nonlinearity(name: str, like: Any = 1.0) -> Any:
+def table_nonlinearity(name: str, like: Numeric = 1.0) -> Numeric:
     """μ of the table, in the precision of `like`.
 
     Example:

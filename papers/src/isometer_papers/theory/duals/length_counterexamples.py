@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from isometer_papers.float_or_mpmath import exp, ncdf, pi_like, sqrt
+from isometer_papers.float_or_mpmath import Numeric, exp, ncdf, pi_like, sqrt
 
 __all__ = ["hinge_length", "sigmoid_at_zero", "staircase_length"]
 
 
-def hinge_length(variance: Any, *, unit: bool = False) -> Any:
+def hinge_length(variance: Numeric, *, unit: bool = False) -> Numeric:
     """E (max(z, 0) − 1)² for z ~ N(0, γ), γ/2 − √(2γ/π) + 1; with `unit` scaled to 1 at γ = 1.
 
     Example:
@@ -20,14 +18,14 @@ def hinge_length(variance: Any, *, unit: bool = False) -> Any:
     """
     pi = pi_like(variance)
 
-    def plain(v: Any) -> Any:
+    def plain(v: Numeric) -> Numeric:
         return v / 2 - sqrt(2 * v / pi) + 1
 
     value = plain(variance)
     return value / plain(variance * 0 + 1) if unit else value
 
 
-def staircase_length(variance: Any) -> Any:
+def staircase_length(variance: Numeric) -> Numeric:
     """E σ(z)² for σ = sign(x)/10 + 10 sign(x)·1{|x| > 5}: 0.01 + (10.1² − 0.01)·P(|z| > 5).
 
     σ is non-decreasing and σ(0) = 0; the map has attracting fixed points near 0.01 and near 80.
@@ -42,7 +40,7 @@ def staircase_length(variance: Any) -> Any:
     return variance * 0 + 1 / (variance * 0 + 100) + 102 * tail
 
 
-def sigmoid_at_zero(x: Any, *, shift: bool = False) -> Any:
+def sigmoid_at_zero(x: Numeric, *, shift: bool = False) -> Numeric:
     """1/(1 + e^{−x}), minus ½ with `shift`.
 
     Example:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from isometer_papers.float_or_mpmath import sqrt
+from isometer_papers.float_or_mpmath import Numeric, sqrt
 
 __all__ = ["batch_norm_network", "layer_norm_network", "printed_mean_gap", "standardized"]
 
 Function = Callable[[Any], Any]
 
 
-def standardized(values: Any, axis: int) -> Any:
+def standardized(values: Numeric, axis: int) -> Numeric:
     """(v − mean)/√(mean square of v − mean) along an axis: BN over samples (0), LN over units (1).
 
     Example:
@@ -30,7 +30,7 @@ def standardized(values: Any, axis: int) -> Any:
     return centred / sqrt((centred * centred).sum(axis=axis, keepdims=True) / size)
 
 
-def batch_norm_network(inputs: Any, weights: Sequence[Any], function: Function, *, last: bool = True) -> Any:
+def batch_norm_network(inputs: Numeric, weights: Sequence[Any], function: Function, *, last: bool = True) -> Numeric:
     """f of 004/eq-1 with BN of the pre-activations of every hidden layer and, with `last`, of the output.
 
     Args:
@@ -58,7 +58,7 @@ def batch_norm_network(inputs: Any, weights: Sequence[Any], function: Function, 
     return h
 
 
-def layer_norm_network(inputs: Any, weights: Sequence[Any], function: Function) -> Any:
+def layer_norm_network(inputs: Numeric, weights: Sequence[Any], function: Function) -> Numeric:
     """f of 004/eq-1 with LN of the post-activation outputs of every hidden layer.
 
     Example:
@@ -76,7 +76,7 @@ def layer_norm_network(inputs: Any, weights: Sequence[Any], function: Function) 
     return h @ weights[-1].T
 
 
-def printed_mean_gap(values: Any, weights: Any, shift: Any, scale: Any) -> tuple[Any, Any]:
+def printed_mean_gap(values: Numeric, weights: Numeric, shift: Numeric, scale: Numeric) -> tuple[Numeric, Numeric]:
     """(μ̃, (μ − c)/s) for v = wᵀσ/√m and ṽ = wᵀ(σ − c)/(s√m) over a batch; the proof of 004/lem-1 has them equal.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from isometer.activations import NORMRELU_KINK
-from isometer_papers.float_or_mpmath import is_precise, ncdf, npdf, sqrt
+from isometer_papers.float_or_mpmath import Numeric, is_precise, ncdf, npdf, sqrt
 
 __all__ = ["NORMRELU_CONSTANTS", "normrelu_constants", "normrelu_correlations", "normrelu_pair"]
 
@@ -28,13 +28,13 @@ NORMRELU_CONSTANTS = (
 )
 
 
-def _moments(kink: Any) -> tuple[Any, Any, Any]:
+def _moments(kink: Numeric) -> tuple[Numeric, Numeric, Numeric]:
     """(b, λ, Φ(c)) from the conditions E σ = 0 and E σ² = 1, by Gaussian integrals of the hinge."""
     first, second = _hinge(kink, kink * 0 + 1)
     return -first, 1 / sqrt(second - first * first), ncdf(kink)
 
 
-def _hinge(kink: Any, variance: Any) -> tuple[Any, Any]:
+def _hinge(kink: Numeric, variance: Numeric) -> tuple[Numeric, Numeric]:
     """E max(z − c, 0) and E max(z − c, 0)² for z ~ N(0, γ)."""
     root = sqrt(variance)
     t = kink / root
@@ -42,7 +42,7 @@ def _hinge(kink: Any, variance: Any) -> tuple[Any, Any]:
     return root * density - kink * above, (variance + kink * kink) * above - kink * root * density
 
 
-def normrelu_constants(kink: Any = NORMRELU_KINK) -> dict[str, Any]:
+def normrelu_constants(kink: Numeric = NORMRELU_KINK) -> dict[str, Numeric]:
     """Every constant that 004 prints for NormReLU, from moments of the hinge rather than from its closed forms.
 
     Args:
@@ -61,11 +61,11 @@ def normrelu_constants(kink: Any = NORMRELU_KINK) -> dict[str, Any]:
     b, scale, below = _moments(kink)
     half, two = kink * 0 + 1 / (kink * 0 + 2), kink * 0 + 2
 
-    def length(variance: Any) -> Any:
+    def length(variance: Numeric) -> Numeric:
         first, second = _hinge(kink, variance)
         return scale**2 * (second + 2 * b * first + b * b)
 
-    def bias(variance: Any) -> Any:
+    def bias(variance: Numeric) -> Numeric:
         first, _ = _hinge(kink, variance)
         return scale**2 * (first + b) ** 2 / length(variance)
 
@@ -88,11 +88,11 @@ def normrelu_constants(kink: Any = NORMRELU_KINK) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def _nodes() -> tuple[Any, Any]:
+def _nodes() -> tuple[Numeric, Numeric]:
     return np.polynomial.legendre.leggauss(160)
 
 
-def normrelu_pair(first: Any, second: Any, covariance: Any, kink: Any = NORMRELU_KINK) -> Any:
+def normrelu_pair(first: Numeric, second: Numeric, covariance: Numeric, kink: Numeric = NORMRELU_KINK) -> Numeric:
     """E σ(z₁)σ(z₂) of NormReLU for variances γ₁, γ₂ and a covariance: one integral, the inner one in closed form.
 
     Example:
@@ -127,7 +127,7 @@ def _quadrature(first: float, second: float, covariance: float, kink: float) -> 
     return float(((high - low) / 2 * w * values).sum())
 
 
-def _closed(first: Any, second: Any, covariance: Any, kink: Any) -> Any:
+def _closed(first: Numeric, second: Numeric, covariance: Numeric, kink: Numeric) -> Numeric:
     """The same by the moments of the truncated bivariate normal law; its probability by Plackett's integral."""
     import mpmath
 
@@ -136,7 +136,7 @@ def _closed(first: Any, second: Any, covariance: Any, kink: Any) -> Any:
     rest = sqrt((1 - rho) * (1 + rho))
     square = h * h + k * k
 
-    def density(t: Any) -> Any:
+    def density(t: Numeric) -> Numeric:
         return mpmath.exp(-(square - 2 * h * k * mpmath.sin(t)) / (2 * mpmath.cos(t) ** 2))
 
     # ∂P/∂ρ is the joint density at (h, k); ρ = sin t takes out its factor 1/√(1 − ρ²)
@@ -149,7 +149,7 @@ def _closed(first: Any, second: Any, covariance: Any, kink: Any) -> Any:
     return one * two * (product - k * (left + rho * right) - h * (right + rho * left) + h * k * both)
 
 
-def normrelu_correlations(lengths: tuple[Any, Any], cosine: Any, depth: int) -> Any:
+def normrelu_correlations(lengths: tuple[Any, Any], cosine: Numeric, depth: int) -> Numeric:
     """The cosine of two inputs of squared lengths γ₁, γ₂ after L layers of NormReLU at infinite width.
 
     Example:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isometer.errors import IsometerError
-from isometer_papers.float_or_mpmath import asin, exp, pi_like, sinh, sqrt
+from isometer_papers.float_or_mpmath import Numeric, asin, exp, pi_like, sinh, sqrt
 
 __all__ = ["OddMixture", "as_printed_hermite_pairing", "mixture_step"]
 
@@ -31,12 +31,12 @@ class OddMixture:
         (1.0, True)
     """
 
-    linear: Any
-    weight: Any
-    steepness: Any
+    linear: Numeric
+    weight: Numeric
+    steepness: Numeric
     kind: str = "erf"
 
-    def _raw(self, first: Any, second: Any, covariance: Any) -> Any:
+    def _raw(self, first: Numeric, second: Numeric, covariance: Numeric) -> Numeric:
         a, b, t, pi = self.linear, self.weight, self.steepness, pi_like(first, covariance)
         # E z₁ g(tz₂) = (cov/γ₂) E z₂ g(tz₂), by regression of z₁ on z₂
         cross = a * b * (self._with_input(second) + self._with_input(first)) * covariance
@@ -49,7 +49,7 @@ class OddMixture:
             raise IsometerError(f"g is {self.kind!r}; expected erf or sin")
         return a * a * covariance + cross + b * b * both
 
-    def _with_input(self, variance: Any) -> Any:
+    def _with_input(self, variance: Numeric) -> Numeric:
         """E z g(t z)/γ."""
         t = self.steepness
         if self.kind == "erf":
@@ -57,11 +57,11 @@ class OddMixture:
         return t * exp(-t * t * variance / 2)
 
     @property
-    def _square(self) -> Any:
+    def _square(self) -> Numeric:
         one = self.linear * 0 + 1
         return self._raw(one, one, one)
 
-    def pair(self, first: Any, second: Any, covariance: Any) -> Any:
+    def pair(self, first: Numeric, second: Numeric, covariance: Numeric) -> Numeric:
         """σ̂_c: E σ(z₁)σ(z₂) for variances γ₁, γ₂ and a covariance.
 
         Example:
@@ -72,7 +72,7 @@ class OddMixture:
         """
         return self._raw(first, second, covariance) / self._square
 
-    def second_moment(self, variance: Any) -> Any:
+    def second_moment(self, variance: Numeric) -> Numeric:
         """σ̂_l(γ) = E σ(√γ X)².
 
         Example:
@@ -83,7 +83,7 @@ class OddMixture:
         """
         return self.pair(variance, variance, variance)
 
-    def first_squared(self, variance: Any) -> Any:
+    def first_squared(self, variance: Numeric) -> Numeric:
         """(a_1^{γ})², the square of E σ(z) z/√γ.
 
         Example:
@@ -94,7 +94,7 @@ class OddMixture:
         """
         return variance * (self.linear + self.weight * self._with_input(variance)) ** 2 / self._square
 
-    def nonlinearity(self, variance: Any) -> Any:
+    def nonlinearity(self, variance: Numeric) -> Numeric:
         """μ^{γ} = 1 − (a_1^{γ})²/σ̂_l(γ).
 
         Example:
@@ -105,7 +105,7 @@ class OddMixture:
         """
         return 1 - self.first_squared(variance) / self.second_moment(variance)
 
-    def length_slope(self, variance: Any) -> Any:
+    def length_slope(self, variance: Numeric) -> Numeric:
         """σ̂_l′(γ) for g = erf; at γ = 1 it is E σσ′X.
 
         Example:
@@ -123,7 +123,7 @@ class OddMixture:
         both = b * b * 2 / pi * 2 * t * t / (wide * sqrt(1 + 4 * t * t * variance))
         return (a * a + cross + both) / self._square
 
-    def contraction(self, smallest: Any) -> Any:
+    def contraction(self, smallest: Numeric) -> Numeric:
         """α_σ, with the chord from the smallest squared length (½ in the paper).
 
         Example:
@@ -137,7 +137,7 @@ class OddMixture:
         return min(chord, 1 - self.length_slope(one))
 
 
-def mixture_step(sigma: OddMixture, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+def mixture_step(sigma: OddMixture, state: tuple[Any, Any, Any]) -> tuple[Numeric, Numeric, Numeric]:
     """One layer of (k̄(x, x), k̄(y, y), k̄(x, y)).
 
     Example:
@@ -151,8 +151,8 @@ def mixture_step(sigma: OddMixture, state: tuple[Any, Any, Any]) -> tuple[Any, A
 
 
 def as_printed_hermite_pairing(
-    first: int, second: int, variances: tuple[Any, Any], covariance: Any, *, printed: bool = True
-) -> Any:
+    first: int, second: int, variances: tuple[Any, Any], covariance: Numeric, *, printed: bool = True
+) -> Numeric:
     """E h_i^{γ₁}(z₁) h_j^{γ₂}(z₂), h_j = H_j/√(γ^j j!), H_j from the generating function e^{tz − γ²t²/2} of eq. 14.
 
     With `printed=False` the generating function is e^{tz − γt²/2}. Degrees up to 3; moments by Isserlis' theorem.
@@ -180,7 +180,7 @@ def as_printed_hermite_pairing(
     return total / sqrt(size + 0 * covariance)
 
 
-def _moment(p: int, q: int, variances: tuple[Any, Any], covariance: Any) -> Any:
+def _moment(p: int, q: int, variances: tuple[Any, Any], covariance: Numeric) -> Numeric:
     """E z₁^p z₂^q: one factor z₁ is paired with every other factor."""
     if p == 0:
         return 0 if q % 2 else _odd_factorial(q - 1) * variances[1] ** (q // 2)

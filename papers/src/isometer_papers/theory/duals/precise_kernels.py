@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from isometer.errors import unknown_name
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.exact_duals import dual_slope, dual_value
 
 __all__ = ["CLOSED", "SAMPLED", "PreciseKernel", "precise_kernel"]
@@ -71,7 +72,7 @@ class PreciseKernel:
         self._closed = CLOSED.get(name)
 
     @property
-    def _one(self) -> Any:
+    def _one(self) -> Numeric:
         """1 in the precision that the library is set to now."""
         return self.library.exp(0)
 
@@ -86,7 +87,7 @@ class PreciseKernel:
         size = m.sqrt(sum(w * v * v for w, v in zip(weights, values, strict=True)))
         return points, weights, [v / size for v in values], [s / size for s in slopes]
 
-    def _pair(self, rho: Any, which: int) -> Any:
+    def _pair(self, rho: Numeric, which: int) -> Numeric:
         """E f(X)f(Y) of f = φ (0) or φ′ (1), scaled."""
         m = self.library
         points, weights, values, slopes = self._rule
@@ -102,11 +103,11 @@ class PreciseKernel:
             total = total + w * v * inner / size
         return total
 
-    def _raw(self, rho: Any) -> Any:
+    def _raw(self, rho: Numeric) -> Numeric:
         return dual_value(self._closed, rho) if self._closed is not None else self._pair(rho, 0)
 
     @property
-    def _raw_at_zero(self) -> Any:
+    def _raw_at_zero(self) -> Numeric:
         if self._closed is not None:
             return dual_value(self._closed, 0 * self._one)
         if self.name == "tanh":  # odd
@@ -115,14 +116,14 @@ class PreciseKernel:
         return sum(w * v for w, v in zip(weights, values, strict=True)) ** 2
 
     @property
-    def _gain(self) -> Any:
+    def _gain(self) -> Numeric:
         return 1 / (1 - self._raw_at_zero) if self.centred else 1
 
-    def __call__(self, rho: Any) -> Any:
+    def __call__(self, rho: Numeric) -> Numeric:
         """κ(ρ)."""
         return (self._raw(rho) - self._raw_at_zero) * self._gain if self.centred else self._raw(rho)
 
-    def slope(self, rho: Any) -> Any:
+    def slope(self, rho: Numeric) -> Numeric:
         """κ′(ρ).
 
         Example:
@@ -133,7 +134,7 @@ class PreciseKernel:
         return self._gain * (dual_slope(self._closed, rho) if self._closed is not None else self._pair(rho, 1))
 
     @property
-    def at_zero(self) -> Any:
+    def at_zero(self) -> Numeric:
         """κ(0).
 
         Example:
@@ -144,7 +145,7 @@ class PreciseKernel:
         return 0 if self.centred else self._raw_at_zero
 
     @property
-    def slope_at_zero(self) -> Any:
+    def slope_at_zero(self) -> Numeric:
         """κ′(0) = c₁².
 
         Example:
@@ -158,7 +159,7 @@ class PreciseKernel:
         return self._gain * sum(w * v * x for x, w, v in zip(points, weights, values, strict=True)) ** 2
 
     @property
-    def slope_at_one(self) -> Any:
+    def slope_at_one(self) -> Numeric:
         """κ′(1) = E φ′²; infinite for sign.
 
         Example:
@@ -174,7 +175,7 @@ class PreciseKernel:
         return self._gain * sum(w * s * s for w, s in zip(weights, slopes, strict=True))
 
     @cached_property
-    def fixed_point(self) -> Any:
+    def fixed_point(self) -> Numeric:
         """The attracting fixed point; by halving in the interior.
 
         Example:
@@ -194,7 +195,7 @@ class PreciseKernel:
             low, high = (middle, high) if self(middle) > middle else (low, middle)
         return (low + high) / 2
 
-    def iterate(self, rho: Any, depth: int) -> Any:
+    def iterate(self, rho: Numeric, depth: int) -> Numeric:
         """ρ_depth of ρ_{ℓ+1} = κ(ρ_ℓ).
 
         Example:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import is_precise
+from isometer_papers.float_or_mpmath import Numeric, is_precise
 
 __all__ = [
     "distinct_probability",
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-def solved(matrix: Any, right: Any) -> Any:
+def solved(matrix: Numeric, right: Numeric) -> Numeric:
     """matrix⁻¹ · right, in the precision of the matrix.
 
     Example:
@@ -38,7 +38,7 @@ def solved(matrix: Any, right: Any) -> Any:
     return np.array(list(found), dtype=object)
 
 
-def interpolant_risk(kernel: Any, means: Any, sample: Sequence[int], labels: Any) -> dict[str, Any]:
+def interpolant_risk(kernel: Any, means: Numeric, sample: Sequence[int], labels: Numeric) -> dict[str, Numeric]:
     """Excess risk of the minimum-norm interpolant and the terms of 004/lem-55, all exactly.
 
     Args:
@@ -62,7 +62,7 @@ def interpolant_risk(kernel: Any, means: Any, sample: Sequence[int], labels: Any
     own, across = kernel[np.ix_(chosen, chosen)], kernel[:, chosen]
     target = means[chosen]
 
-    def spread(values: Any) -> Any:
+    def spread(values: Numeric) -> Numeric:
         return (values * values).sum() / size
 
     error = labels - target
@@ -89,7 +89,7 @@ def distinct_probability(population: int, draws: int) -> float:
     return math.prod(1 - k / population for k in range(draws))
 
 
-def least_squares_path(features: Any, labels: Any, steps: int, rate: Any) -> Any:
+def least_squares_path(features: Numeric, labels: Numeric, steps: int, rate: Numeric) -> Numeric:
     """𝓛(w_t)/𝓛(w_0) for gradient descent on (1/n)Σ(a_i·w − y_i)² from w = 0.
 
     Example:
@@ -108,7 +108,7 @@ def least_squares_path(features: Any, labels: Any, steps: int, rate: Any) -> Any
     return (residual * residual).sum() / start
 
 
-def residual_floor(features: Any, labels: Any) -> Any:
+def residual_floor(features: Numeric, labels: Numeric) -> Numeric:
     """min_w (1/n)Σ(a_i·w − y_i)², for features with full column rank.
 
     Example:
@@ -122,7 +122,7 @@ def residual_floor(features: Any, labels: Any) -> Any:
     return (rest * rest).sum() / len(features)
 
 
-def stochastic_path(kernel: Any, residual: Any, steps: int, rate: Any) -> tuple[Any, Any]:
+def stochastic_path(kernel: Any, residual: Numeric, steps: int, rate: Numeric) -> tuple[Numeric, Numeric]:
     """(E 𝓛_T, mean over t < T of E 𝓛_t) over 𝓛_0 for single-sample descent, exactly.
 
     Second moments M = E rrᵀ obey M ↦ M − (2η/n)(KM + MK) + (4η²/n) K diag(M) K.

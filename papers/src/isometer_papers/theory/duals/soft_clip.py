@@ -9,17 +9,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from isometer_papers.float_or_mpmath import erf, exp, is_precise, pi_like, sqrt
+from isometer_papers.float_or_mpmath import Numeric, erf, exp, is_precise, pi_like, sqrt
 
 __all__ = ["SoftClip"]
 
 
 @lru_cache(maxsize=1)
-def _rule() -> tuple[Any, Any]:
+def _rule() -> tuple[Numeric, Numeric]:
     x, w = np.polynomial.legendre.leggauss(40)
     # half the line, since σ² is even, and twice the density, which is below 1e-17 beyond 9
     edges = np.array([0.0, 0.7, 1.5, 2.5, 4.0, 6.0, 9.0])
@@ -44,10 +43,10 @@ class SoftClip:
     Implements: 004/thm-12, 004/thm-42.
     """
 
-    threshold: Any
-    sharpness: Any
+    threshold: Numeric
+    sharpness: Numeric
 
-    def plain(self, x: Any) -> Any:
+    def plain(self, x: Numeric) -> Numeric:
         """The function before scaling.
 
         Example:
@@ -61,14 +60,14 @@ class SoftClip:
         # ∫ erf(ku) du = u erf(ku) + e^{−k²u²}/(k√π); the two primitives cancel at x = 0
         return (up * erf(k * up) - down * erf(k * down)) / 2 + bend / (2 * k * root)
 
-    def _raw(self, variance: Any) -> Any:
+    def _raw(self, variance: Numeric) -> Numeric:
         root = sqrt(variance)
         if is_precise(variance):
             return _precise_moment(self, variance)
         x, w = _rule()
         return float(w @ self.plain(root * x) ** 2)
 
-    def second_moment(self, variance: Any) -> Any:
+    def second_moment(self, variance: Numeric) -> Numeric:
         """σ̂_l(γ).
 
         Example:
@@ -79,7 +78,7 @@ class SoftClip:
         """
         return self._raw(variance) / self._raw(variance * 0 + 1)
 
-    def nonlinearity(self, variance: Any) -> Any:
+    def nonlinearity(self, variance: Numeric) -> Numeric:
         """μ^{γ} = 1 − (a_1^{γ})²/σ̂_l(γ), with a_1^{γ} = √γ E σ′(√γX) in closed form.
 
         Example:
@@ -93,7 +92,7 @@ class SoftClip:
         mean = erf(k * t / sqrt(1 + 2 * k * k * variance))
         return 1 - variance * mean * mean / self._raw(variance)
 
-    def contraction(self, smallest: Any) -> Any:
+    def contraction(self, smallest: Numeric) -> Numeric:
         """α_σ; the slope E σσ′X at 1 by a central difference.
 
         Example:
@@ -106,7 +105,7 @@ class SoftClip:
         slope = (self.second_moment(one + step) - self.second_moment(one - step)) / (2 * step)
         return min((self.second_moment(smallest) - smallest) / (1 - smallest), 1 - slope)
 
-    def cosine_floor(self, variance: Any, cosine: Any, depth: int) -> Any:
+    def cosine_floor(self, variance: Numeric, cosine: Numeric, depth: int) -> Numeric:
         """A lower bound on the cosine of two inputs of one length: ρ ∏ (1 − μ^{γ_l}).
 
         All Hermite terms of equal lengths are non-negative for ρ ≥ 0, so the linear one alone is a bound.
@@ -124,7 +123,7 @@ class SoftClip:
 
 
 @lru_cache(maxsize=512)
-def _precise_moment(clip: SoftClip, variance: Any) -> Any:
+def _precise_moment(clip: SoftClip, variance: Numeric) -> Numeric:
     import mpmath
 
     root = sqrt(variance)

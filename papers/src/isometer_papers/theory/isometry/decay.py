@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from isometer_papers.float_or_mpmath import exp, expm1
+from isometer_papers.float_or_mpmath import Numeric, exp, expm1
 
 __all__ = [
     "decay_time",
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-def decay_time(gap: Any, d: int) -> Any:
+def decay_time(gap: Numeric, d: int) -> Numeric:
     """k = max(2d², 32d³ψ₀), the layers in which the expected gap falls by e at least.
 
     Example:
@@ -40,7 +40,7 @@ def decay_time(gap: Any, d: int) -> Any:
     return max(2 * d**2, 32 * d**3 * gap)
 
 
-def printed_decay_time(gap: Any, d: int, constant: float = 32.0) -> Any:
+def printed_decay_time(gap: Numeric, d: int, constant: float = 32.0) -> Numeric:
     """k = C d²(1 + dψ₀); C = 32 covers `decay_time`.
 
     Example:
@@ -52,7 +52,7 @@ def printed_decay_time(gap: Any, d: int, constant: float = 32.0) -> Any:
     return constant * d**2 * (1 + d * gap)
 
 
-def gap_bound(gap: Any, d: int, layer: int, constant: float = 32.0) -> Any:
+def gap_bound(gap: Numeric, d: int, layer: int, constant: float = 32.0) -> Numeric:
     """ψ₀ e^{−ℓ/k} with the k of `printed_decay_time`, a bound of E ψ(X_{ℓ+1}).
 
     Example:
@@ -64,7 +64,7 @@ def gap_bound(gap: Any, d: int, layer: int, constant: float = 32.0) -> Any:
     return gap * exp(-layer / printed_decay_time(gap, d, constant))
 
 
-def tail_bound(gap: Any, d: int, layer: float) -> Any:
+def tail_bound(gap: Numeric, d: int, layer: float) -> Numeric:
     """16dψ₀ e^{−ℓ/k}, k of `decay_time`: chance that the gap of layer ℓ is 1/(16d) or more.
 
     Example:
@@ -77,7 +77,7 @@ def tail_bound(gap: Any, d: int, layer: float) -> Any:
     return 16 * d * gap * exp(-layer / (decay_time(gap, d) + 0 * gap))
 
 
-def hitting_bound(gap: Any, d: int, *, summed: bool = False, from_zero: bool = False) -> Any:
+def hitting_bound(gap: Numeric, d: int, *, summed: bool = False, from_zero: bool = False) -> Numeric:
     """16dψ₀k, or the sum 16dψ₀ Σ_{ℓ ≥ 1} e^{−ℓ/k} itself; from ℓ = 0 on, the sum has one term more.
 
     Example:
@@ -105,7 +105,7 @@ def failure_bound(d: int, *, simple: bool = True) -> float:
     return 1 - 1 / (4 * d**2) if simple else (1 - 1 / (2 * d**2)) / (1 - 1 / (4 * d**2))
 
 
-def root_gap_step(d: Any, failure: Any) -> Any:
+def root_gap_step(d: Numeric, failure: Numeric) -> Numeric:
     """q + √(1 − 1/(4d²)) (1 − q), the factor of √ψ if the gap fails to fall with chance q.
 
     Example:
@@ -117,7 +117,7 @@ def root_gap_step(d: Any, failure: Any) -> Any:
     return failure + (1 - 1 / (4 * d**2)) ** 0.5 * (1 - failure)
 
 
-def root_gap_factor(d: Any) -> Any:
+def root_gap_factor(d: Numeric) -> Numeric:
     """1 − 1/(32d⁴).
 
     Example:
@@ -129,7 +129,7 @@ def root_gap_factor(d: Any) -> Any:
     return 1 - 1 / (32 * d**4)
 
 
-def geometric_sum(d: Any, layers: int, first: int = 0) -> Any:
+def geometric_sum(d: Numeric, layers: int, first: int = 0) -> Numeric:
     """Σ_{k = first}^{L} (1 − 1/(32d⁴))^k.
 
     Example:
@@ -142,7 +142,7 @@ def geometric_sum(d: Any, layers: int, first: int = 0) -> Any:
     return (ratio**first - ratio ** (layers + 1)) / (1 - ratio)
 
 
-def geometric_bound(d: Any, layers: Any) -> Any:
+def geometric_bound(d: Numeric, layers: Numeric) -> Numeric:
     """32d⁴ (1 − e^{−L/(32d⁴)}).
 
     Example:
@@ -154,7 +154,7 @@ def geometric_bound(d: Any, layers: Any) -> Any:
     return -32 * d**4 * expm1(-layers / (32 * d**4))
 
 
-def second_phase_bound(gap: Any, d: int, layers: int) -> Any:
+def second_phase_bound(gap: Numeric, d: int, layers: int) -> Numeric:
     """32 d^{4.5} √ψ₀ (1 − e^{−L/(32d⁴)}), of Σ E√(dψ) over L layers, and of E log‖J‖ over them if ψ₀ ≤ 1/(16d).
 
     Example:
@@ -166,7 +166,7 @@ def second_phase_bound(gap: Any, d: int, layers: int) -> Any:
     return (d * gap) ** 0.5 * geometric_bound(1.0 * d, 1.0 * layers)
 
 
-def jacobian_bound_from_far(gap: Any, d: int, layers: int) -> Any:
+def jacobian_bound_from_far(gap: Numeric, d: int, layers: int) -> Numeric:
     """512 d⁴ψ₀²(1 + dψ₀) + 32d⁴(1 − e^{−L/(32d⁴)}), of E log‖J‖ over all layers for ψ₀ > 1/(16d).
 
     Example:
@@ -178,7 +178,7 @@ def jacobian_bound_from_far(gap: Any, d: int, layers: int) -> Any:
     return 512 * d**4 * gap**2 * (1 + d * gap) + geometric_bound(1.0 * d, 1.0 * layers)
 
 
-def two_phase_bound(gaps: Sequence[Any], d: int, first: Any = None) -> Any:
+def two_phase_bound(gaps: Sequence[Any], d: int, first: Numeric = None) -> Numeric:
     """Σ_{ℓ ≤ S} (dψ_ℓ + 1) + 2 Σ_{ℓ > S} √(dψ_ℓ), S the first ℓ ≥ 0 with ψ_ℓ ≤ 1/(16d).
 
     Args:
@@ -204,7 +204,7 @@ def two_phase_bound(gaps: Sequence[Any], d: int, first: Any = None) -> Any:
     return sum(early) + sum(late)
 
 
-def gradient_bound(gap: Any, d: int, layers: float | None = None, constant: float = 1.0) -> Any:
+def gradient_bound(gap: Numeric, d: int, layers: float | None = None, constant: float = 1.0) -> Numeric:
     """C d⁵(ψ₀³ + 1), or C d⁵(ψ₀³ + 1 − e^{−L/(32d⁴)}) for L layers: bounds of the expected log-norm of a gradient.
 
     The proof gives C = 512 · 17.

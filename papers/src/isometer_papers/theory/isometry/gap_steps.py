@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import Numeric
 
 __all__ = [
     "batch_norm_bound",
@@ -31,7 +32,7 @@ __all__ = [
 Matrix = Any
 
 
-def determinant(matrix: Matrix) -> Any:
+def determinant(matrix: Matrix) -> Numeric:
     """By elimination with row exchange, in the precision of the entries.
 
     Example:
@@ -53,7 +54,7 @@ def determinant(matrix: Matrix) -> Any:
     return value
 
 
-def isometry_of(matrix: Matrix) -> Any:
+def isometry_of(matrix: Matrix) -> Numeric:
     """I(M) = det(M)^{1/n}/(tr M/n) of a positive semi-definite matrix; a determinant below 0 counts as 0.
 
     Implements: 001/def-4.1, 001/lem-4.2.
@@ -141,7 +142,7 @@ def batch_norm_rows(samples: Matrix, recentre: bool) -> Matrix:
     return rows / lengths[:, None] * ((0 * lengths + n) ** 0.5)[:, None]
 
 
-def length_bound(lengths: Matrix) -> Any:
+def length_bound(lengths: Matrix) -> Numeric:
     """1 + var(a)/ā² with the population variance.
 
     Implements: 001/thm-4.3, eq. 4.7.
@@ -155,7 +156,7 @@ def length_bound(lengths: Matrix) -> Any:
     return 1 + ((lengths - mean) ** 2).sum() / n / mean**2
 
 
-def batch_norm_bound(lengths: Matrix, samples: int) -> Any:
+def batch_norm_bound(lengths: Matrix, samples: int) -> Numeric:
     """1 + (1/d)Σ(a_i − ā)²/ā² with ā = (1/n)Σ_{i≤d} a_i, as 001/cor-4.5 prints it.
 
     Implements: 001/cor-4.5 as printed.
@@ -168,7 +169,7 @@ def batch_norm_bound(lengths: Matrix, samples: int) -> Any:
     return 1 + ((lengths - mean) ** 2).sum() / len(lengths) / mean**2
 
 
-def length_gain(lengths: Matrix) -> Any:
+def length_gain(lengths: Matrix) -> Numeric:
     """mean(a²)/(Π a_i)^{2/n}: I(G̃)/I(G) exactly.
 
     Implements: 001/thm-4.3 (eq. 4.5), 001/thm-4.3:eq-4.6#corrected.
@@ -182,7 +183,7 @@ def length_gain(lengths: Matrix) -> Any:
     return (lengths * lengths).sum() / n / product ** ((2 + 0 * product) / n)
 
 
-def gain_as_printed(lengths: Matrix, features: int) -> Any:
+def gain_as_printed(lengths: Matrix, features: int) -> Numeric:
     """(mean a)²/(Πa)^{2/n} · ((1/d)Σa²)/(mean a)², eq. 4.6 with its 1/d.
 
     Implements: 001/thm-4.3:eq-4.6 as printed.
@@ -194,7 +195,7 @@ def gain_as_printed(lengths: Matrix, features: int) -> Any:
     return length_gain(lengths) * len(lengths) / features
 
 
-def parallelogram_ratio(first: Any, second: Any, sine: Any) -> Any:
+def parallelogram_ratio(first: Numeric, second: Numeric, sine: Numeric) -> Numeric:
     """ab sin θ/(a² + b²), half the isometry of two vectors in the plane.
 
     Implements: 001/fig-4.1.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isometer.errors import IsometerError
-from isometer_papers.float_or_mpmath import log
+from isometer_papers.float_or_mpmath import Numeric, log
 from isometer_papers.theory.isometry.matrices import normalized_rows, row_norms
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-def row_jacobian(x: Any) -> Any:
+def row_jacobian(x: Numeric) -> Numeric:
     """J of x ↦ x/‖x‖, I/‖x‖ − xxᵀ/‖x‖³, d × d.
 
     Example:
@@ -41,7 +41,7 @@ def row_jacobian(x: Any) -> Any:
     return np.eye(len(vector), dtype=int) / norm - np.outer(vector, vector) / norm**3
 
 
-def normalization_jacobian(x: Any) -> Any:
+def normalization_jacobian(x: Numeric) -> Numeric:
     """J_BN(X), d·n × d·n with the rows of X one after the other: block diagonal, a block per row.
 
     Example:
@@ -58,7 +58,7 @@ def normalization_jacobian(x: Any) -> Any:
     return full
 
 
-def log_jacobian_norm(x: Any) -> Any:
+def log_jacobian_norm(x: Numeric) -> Numeric:
     """log‖J_BN(X)‖ = −log min_j ‖X_j‖, for two columns at least.
 
     Example:
@@ -70,7 +70,7 @@ def log_jacobian_norm(x: Any) -> Any:
     return -log(min(row_norms(x)))
 
 
-def smallest_eigenvalue_bound(gap: Any, d: int) -> Any:
+def smallest_eigenvalue_bound(gap: Numeric, d: int) -> Numeric:
     """dψ + 1, at least −log λ_min for eigenvalues of mean 1.
 
     Example:
@@ -82,7 +82,7 @@ def smallest_eigenvalue_bound(gap: Any, d: int) -> Any:
     return d * gap + 1
 
 
-def smallest_eigenvalue_bound_near(gap: Any, d: int) -> Any:
+def smallest_eigenvalue_bound_near(gap: Numeric, d: int) -> Numeric:
     """2√(dψ), at least −log λ_min for eigenvalues of mean 1 if ψ ≤ 1/(16d).
 
     Example:
@@ -94,7 +94,7 @@ def smallest_eigenvalue_bound_near(gap: Any, d: int) -> Any:
     return 2 * (d * gap) ** 0.5
 
 
-def eigenvalue_product_bound(smallest: Any, d: int) -> Any:
+def eigenvalue_product_bound(smallest: Numeric, d: int) -> Numeric:
     """λ_d (1 + (1 − λ_d)/(d − 1))^{d−1}, at least the product of eigenvalues of mean 1 with the smallest λ_d.
 
     Example:
@@ -106,7 +106,7 @@ def eigenvalue_product_bound(smallest: Any, d: int) -> Any:
     return smallest * (1 + (1 - smallest) / (d - 1)) ** (d - 1)
 
 
-def pre_activations(weights: Sequence[Any], x: Any) -> tuple[Any, ...]:
+def pre_activations(weights: Sequence[Any], x: Numeric) -> tuple[Any, ...]:
     """H_k = W_k X_k with X_{k+1} = BN(H_k), for all weights.
 
     Example:
@@ -123,7 +123,7 @@ def pre_activations(weights: Sequence[Any], x: Any) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def chain_jacobian(weights: Sequence[Any], x: Any) -> Any:
+def chain_jacobian(weights: Sequence[Any], x: Numeric) -> Numeric:
     """J of X ↦ BN(W_L … BN(W_1 X)), d² × d² with the rows of X one after the other.
 
     Example:
@@ -144,13 +144,13 @@ def chain_jacobian(weights: Sequence[Any], x: Any) -> Any:
 class GradientThroughLayers(NamedTuple):
     """‖∂𝓛/∂W_0‖_F, ‖∂𝓛/∂H_L‖_F, log‖J_BN(H_k)‖ of the layers in between, and ‖X_0‖_F."""
 
-    gradient: Any
-    loss: Any
+    gradient: Numeric
+    loss: Numeric
     log_jacobians: tuple[Any, ...]
-    input_norm: Any
+    input_norm: Numeric
 
 
-def gradient_through_layers(weights: Sequence[Any], x: Any, cotangent: Any) -> GradientThroughLayers:
+def gradient_through_layers(weights: Sequence[Any], x: Numeric, cotangent: Numeric) -> GradientThroughLayers:
     """X_{k+1} = BN(W_k X_k) for all weights but the last, logits H_L = W_L X_L, and the gradient by the first weights.
 
     Args:
@@ -184,6 +184,6 @@ def gradient_through_layers(weights: Sequence[Any], x: Any, cotangent: Any) -> G
     return GradientThroughLayers(_norm(gradient), _norm(cotangent), tuple(logs[::-1]), _norm(x))
 
 
-def _norm(matrix: Any) -> Any:
+def _norm(matrix: Numeric) -> Numeric:
     array = np.asarray(matrix)
     return (array * array).sum() ** 0.5

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from isometer_papers.float_or_mpmath import exp
+from isometer_papers.float_or_mpmath import Numeric, exp
 
 __all__ = ["cross_entropy_gradient", "softmax", "softmax_jacobian", "squared_loss_gradient"]
 
 
-def softmax(logits: Any) -> Any:
+def softmax(logits: Numeric) -> Numeric:
     """p_i = e^{z_i}/Σ e^{z_j}.
 
     Example:
@@ -25,7 +23,7 @@ def softmax(logits: Any) -> Any:
     return powers / powers.sum()
 
 
-def softmax_jacobian(logits: Any) -> Any:
+def softmax_jacobian(logits: Numeric) -> Numeric:
     """∂p_i/∂z_k: p_i(1 − p_i) on the diagonal, −p_i p_k off it.
 
     Example:
@@ -38,7 +36,7 @@ def softmax_jacobian(logits: Any) -> Any:
     return np.diag(p) - np.outer(p, p)
 
 
-def cross_entropy_gradient(logits: Any, target: Any) -> Any:
+def cross_entropy_gradient(logits: Numeric, target: Numeric) -> Numeric:
     """∂/∂z_k of −Σ y_i log p_i: p_k Σ_{i≠k} y_i − y_k(1 − p_k), which is p_k − y_k if y sums to 1.
 
     Example:
@@ -51,7 +49,7 @@ def cross_entropy_gradient(logits: Any, target: Any) -> Any:
     return p * (y.sum() - y) - y * (1 - p)
 
 
-def squared_loss_gradient(logits: Any, target: Any) -> Any:
+def squared_loss_gradient(logits: Numeric, target: Numeric) -> Numeric:
     """∂/∂z_k of (1/C) Σ (y_i − p_i)²: (1/C) Σ_i 2(y_i − p_i) ∂(−p_i)/∂z_k.
 
     Example:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from isometer.errors import IsometerError
-from isometer_papers.float_or_mpmath import absolute_determinant, log
+from isometer_papers.float_or_mpmath import Numeric, absolute_determinant, log
 
 __all__ = [
     "column_gap",
@@ -20,7 +18,7 @@ __all__ = [
 ]
 
 
-def row_norms(x: Any) -> Any:
+def row_norms(x: Numeric) -> Numeric:
     """Lengths of the rows.
 
     Example:
@@ -31,7 +29,7 @@ def row_norms(x: Any) -> Any:
     return (array * array).sum(axis=-1) ** 0.5
 
 
-def normalized_rows(x: Any) -> Any:
+def normalized_rows(x: Numeric) -> Numeric:
     """BN(X) = diag(XXᵀ)^{−1/2} X: every row scaled to length 1; a row of zeros stays.
 
     Example:
@@ -44,7 +42,7 @@ def normalized_rows(x: Any) -> Any:
     return array / np.where(norms == 0, 1, norms)[..., None]
 
 
-def normalized_rows_as_printed(x: Any) -> Any:
+def normalized_rows_as_printed(x: Numeric) -> Numeric:
     """The entries of 001/op-6.4 as printed, X_ij / √(Σ_{k ≤ d} X_ik²): the sum ends at the number of rows d.
 
     Example:
@@ -59,7 +57,7 @@ def normalized_rows_as_printed(x: Any) -> Any:
     return array / row_norms(array[..., : array.shape[-2]])[..., None]
 
 
-def isometry_of(x: Any) -> Any:
+def isometry_of(x: Numeric) -> Numeric:
     """I(X) = det(XᵀX)^{1/d} / (tr XᵀX / d) of a square X; 0 if X is singular.
 
     Example:
@@ -80,12 +78,12 @@ def isometry_of(x: Any) -> Any:
     return (absolute_determinant(array / size) ** 2) ** (1 / _exactly(d, total))
 
 
-def _exactly(count: int, like: Any) -> Any:
+def _exactly(count: int, like: Numeric) -> Numeric:
     """A whole number in the precision of `like`."""
     return count + 0 * like
 
 
-def printed_gap(x: Any) -> Any:
+def printed_gap(x: Numeric) -> Numeric:
     """φ(X) of 001/def-6.5 on a d × n matrix, to the letter: −log(det(XᵀX)^{1/d} / (tr XᵀX / d)), d for both.
 
     For n < d it depends on the scale of X and can be negative; for n > d it is infinite.
@@ -106,7 +104,7 @@ def printed_gap(x: Any) -> Any:
     return log(total / d) - log(volume) / d
 
 
-def column_gap(x: Any) -> Any:
+def column_gap(x: Numeric) -> Numeric:
     """log(tr XᵀX / n) − log det(XᵀX) / n of n ≤ d columns: φ(X) with the number of columns in both places.
 
     Example:
@@ -121,7 +119,7 @@ def column_gap(x: Any) -> Any:
     return np.inf if volume == 0 else log((array * array).sum() / n) - log(volume) / n
 
 
-def variation_bound(x: Any) -> Any:
+def variation_bound(x: Numeric) -> Numeric:
     """1 + variance{‖X_j‖} / mean{‖X_j‖}² over the rows, the factor by which BN raises isometry at least.
 
     Example:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from isometer.errors import IsometerError
-from isometer_papers.float_or_mpmath import is_precise, log, log1p
+from isometer_papers.float_or_mpmath import Numeric, is_precise, log, log1p
 
 __all__ = [
     "deviation_root",
@@ -24,14 +22,14 @@ __all__ = [
 ]
 
 
-def _spectrum(values: Any) -> Any:
+def _spectrum(values: Numeric) -> Numeric:
     array = np.asarray(values)
     if array.ndim != 1 or array.size == 0 or any(value < 0 for value in array):
         raise IsometerError(f"eigenvalues have shape {array.shape}; expected numbers ≥ 0, (d,) — pass those of XXᵀ")
     return array
 
 
-def spectrum_gap(values: Any) -> Any:
+def spectrum_gap(values: Numeric) -> Numeric:
     """ψ = log mean λ − mean log λ; inf if one is 0.
 
     Example:
@@ -53,7 +51,7 @@ def spectrum_gap(values: Any) -> Any:
     return -np.where(near, series, np.log(relative) - excess).sum() / len(array)
 
 
-def eigenvalue_variance(values: Any) -> Any:
+def eigenvalue_variance(values: Numeric) -> Numeric:
     """σ_λ = (1/d) Σ (λ_k − 1)².
 
     Example:
@@ -66,7 +64,7 @@ def eigenvalue_variance(values: Any) -> Any:
     return ((array - 1) ** 2).sum() / len(array)
 
 
-def gain_factor(values: Any) -> Any:
+def gain_factor(values: Numeric) -> Numeric:
     """(1 − Σ(λ_k − 1)²/(2d²(d+2)))^{−1}, the factor by which expected isometry grows at least.
 
     Example:
@@ -80,7 +78,7 @@ def gain_factor(values: Any) -> Any:
     return 1 / (1 - ((array - 1) ** 2).sum() / (2 * d**2 * (d + 2)))
 
 
-def gap_step_bound(values: Any) -> Any:
+def gap_step_bound(values: Numeric) -> Numeric:
     """log(1 − Σ(λ_k − 1)²/(2d²(d+2))), what is added to the gap at most in expectation.
 
     Example:
@@ -94,7 +92,7 @@ def gap_step_bound(values: Any) -> Any:
     return log1p(-((array - 1) ** 2).sum() / (2 * d**2 * (d + 2)))
 
 
-def variance_step_bound(values: Any, *, shifted: bool = False) -> Any:
+def variance_step_bound(values: Numeric, *, shifted: bool = False) -> Numeric:
     """−σ_λ/(2d²), or −σ_λ/(2d(d+2)) with `shifted`, which is what follows from 001/cor-C.6.
 
     Example:
@@ -107,7 +105,7 @@ def variance_step_bound(values: Any, *, shifted: bool = False) -> Any:
     return -eigenvalue_variance(values) / (2 * d * (d + 2 if shifted else d))
 
 
-def deviation_terms(values: Any) -> Any:
+def deviation_terms(values: Numeric) -> Numeric:
     """3ε²/(6 + 4ε) of every eigenvalue; dψ is at least their sum.
 
     Example:
@@ -120,7 +118,7 @@ def deviation_terms(values: Any) -> Any:
     return 3 * excess**2 / (6 + 4 * excess)
 
 
-def deviation_root(c: Any, sign: int = 1) -> Any:
+def deviation_root(c: Numeric, sign: int = 1) -> Numeric:
     """The root ε of 3ε² = (6 + 4ε) c/16 with the sign given: c/24 ± √(c²/576 + c/8).
 
     If ψ ≤ c/(16d), all eigenvalues lie between 1 plus the lower and 1 plus the upper root. For c = 1 the roots are
@@ -147,7 +145,7 @@ def deviation_root_as_printed(sign: int = 1) -> float:
     return float((1 + sign * 74**0.5) / 24)
 
 
-def log_lower(x: Any) -> Any:
+def log_lower(x: Numeric) -> Numeric:
     """x − x², at most log(1 + x) for |x| ≤ ½.
 
     Example:
@@ -159,7 +157,7 @@ def log_lower(x: Any) -> Any:
     return x - x**2
 
 
-def log_upper(x: Any) -> Any:
+def log_upper(x: Numeric) -> Numeric:
     """x − 3x²/(6 + 4x), at least log(1 + x) for x > −1.
 
     Example:
@@ -171,7 +169,7 @@ def log_upper(x: Any) -> Any:
     return x - 3 * x**2 / (6 + 4 * x)
 
 
-def log_upper_as_printed(x: Any) -> Any:
+def log_upper_as_printed(x: Numeric) -> Numeric:
     """x − (6 + x)/(6 + 4x), as the text under C.54 has it.
 
     Example:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.isometry.spectra import eigenvalue_variance
 
 __all__ = [
@@ -63,7 +63,7 @@ def _fits(pairing: Sequence[tuple[int, int]], indices: Sequence[int]) -> bool:
     return all(indices[a] == indices[b] for a, b in pairing)
 
 
-def product_expectation_bound(values: Any) -> Any:
+def product_expectation_bound(values: Numeric) -> Numeric:
     """1 + ¼[E₁ Σ_{k≠q} (λ_k − 1)(λ_q − 1) + E₂ Σ_k (λ_k − 1)²], a bound of E‖X'_i‖‖X'_j‖ for i ≠ j.
 
     E₁ = (d+1)/(d(d+2)(d−1)), E₂ = 1/(d(d+2)).
@@ -81,7 +81,7 @@ def product_expectation_bound(values: Any) -> Any:
     return 1 + ((d + 1) * across + (d - 1) * own) / (4 * d * (d + 2) * (d - 1))
 
 
-def pair_expectation_bound(values: Any) -> Any:
+def pair_expectation_bound(values: Numeric) -> Numeric:
     """1 − Σ(λ_k − 1)²/(2d(d+2)(d−1)), for eigenvalues that sum to d.
 
     Example:
@@ -94,7 +94,7 @@ def pair_expectation_bound(values: Any) -> Any:
     return 1 - eigenvalue_variance(values) / (2 * (d + 2) * (d - 1))
 
 
-def squared_sum_bound(values: Any) -> Any:
+def squared_sum_bound(values: Numeric) -> Numeric:
     """d² − Σ(λ_k − 1)²/(2(d+2)), a bound of E(Σ_j ‖X'_j‖)².
 
     Example:

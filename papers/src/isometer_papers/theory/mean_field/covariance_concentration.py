@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import Numeric
 
 __all__ = [
     "bernstein_as_printed",
@@ -25,7 +26,7 @@ __all__ = [
 ]
 
 
-def bernstein_as_printed(count: int, threshold: Any, size: Any, library: Any = math) -> Any:
+def bernstein_as_printed(count: int, threshold: Numeric, size: Numeric, library: Any = math) -> Numeric:
     """2 exp(−(dt²/2)/(K² + Kt/3)), eq. B.5, which asks for bounded variables only.
 
     Implements: 001/eq-B.5 as printed.
@@ -37,7 +38,7 @@ def bernstein_as_printed(count: int, threshold: Any, size: Any, library: Any = m
     return 2 * bernstein_bound(count, threshold, size, library)
 
 
-def bernstein_bound(count: int, threshold: Any, size: Any, library: Any = math) -> Any:
+def bernstein_bound(count: int, threshold: Numeric, size: Numeric, library: Any = math) -> Numeric:
     """exp(−(dt²/2)/(K² + Kt/3)) for the mean of d independent variables with E X = 0, |X| ≤ K.
 
     Implements: 001/eq-B.5#corrected.
@@ -49,7 +50,7 @@ def bernstein_bound(count: int, threshold: Any, size: Any, library: Any = math) 
     return library.exp(-(count * threshold**2 / 2) / (size**2 + size * threshold / 3))
 
 
-def rademacher_tail(count: int, threshold: Any, one: Any) -> Any:
+def rademacher_tail(count: int, threshold: Numeric, one: Numeric) -> Numeric:
     """P((1/d) Σ X_i ≥ t) for fair signs, exactly.
 
     Example:
@@ -61,7 +62,7 @@ def rademacher_tail(count: int, threshold: Any, one: Any) -> Any:
     return hits * one / 2**count
 
 
-def coin_tail(count: int, threshold: Any, one: Any) -> Any:
+def coin_tail(count: int, threshold: Numeric, one: Numeric) -> Numeric:
     """P(|C_d − C| ≥ s) for d fair coins x_i ∈ {0, 1}, n = 1, C = ½, s > 0: exactly.
 
     It is 1 for s ≤ 1/(2d) and odd d, so that no bound below 1 can hold for small deviations.
@@ -75,7 +76,9 @@ def coin_tail(count: int, threshold: Any, one: Any) -> Any:
     return 2 * rademacher_tail(count, 2 * threshold, one)
 
 
-def summed_tail_as_printed(count: int, threshold: Any, samples: int, bound: Any, library: Any = math) -> Any:
+def summed_tail_as_printed(
+    count: int, threshold: Numeric, samples: int, bound: Numeric, library: Any = math
+) -> Numeric:
     """exp(−(dt²/2)/(4n²B² + 2Bnt/3)), the right side of eq. B.11.
 
     Implements: 001/lem-B.1:eq-B.11 as printed.
@@ -87,7 +90,7 @@ def summed_tail_as_printed(count: int, threshold: Any, samples: int, bound: Any,
     return bernstein_bound(count, threshold, 2 * samples * bound, library)
 
 
-def sphere_distance(samples: int, one: Any) -> Any:
+def sphere_distance(samples: int, one: Numeric) -> Numeric:
     """‖xxᵀ − C‖_F = √(n² − n) for x uniform on the sphere of radius √n, C = I.
 
     Implements: 001/eq-B.6-9 (an instance).
@@ -99,7 +102,7 @@ def sphere_distance(samples: int, one: Any) -> Any:
     return (one * (samples * samples - samples)) ** 0.5
 
 
-def substituted_term(threshold: Any, width: int) -> Any:
+def substituted_term(threshold: Numeric, width: int) -> Numeric:
     """s/(6nB) at s = t√8 Bn/√d: √2 t/(3√d).
 
     Implements: 001/lem-B.1:eq-B.14#corrected.
@@ -111,7 +114,7 @@ def substituted_term(threshold: Any, width: int) -> Any:
     return (0 * threshold + 2) ** 0.5 * threshold / (3 * (0 * threshold + width) ** 0.5)
 
 
-def substituted_term_as_printed(threshold: Any, width: int) -> Any:
+def substituted_term_as_printed(threshold: Numeric, width: int) -> Numeric:
     """t/(3√(2d)), what eq. B.14 has in that place.
 
     Implements: 001/lem-B.1:eq-B.14 as printed.
@@ -135,7 +138,7 @@ def covariance_scale(samples: int, width: int, bound: float) -> float:
     return bound * samples / math.sqrt(width)
 
 
-def deviation_tail_as_printed(threshold: Any, library: Any = math) -> Any:
+def deviation_tail_as_printed(threshold: Numeric, library: Any = math) -> Numeric:
     """exp(−t²), the bound of P(‖C_d − C‖_F ≥ c t ε).
 
     Implements: 001/lem-B.1, 001/lem-B.2 as printed.
@@ -161,7 +164,7 @@ def deviation_tail(threshold: float) -> float:
     return math.exp(-(threshold**2))
 
 
-def covariance_deviation(vectors: Any, covariance: Any, inverse: bool = False) -> Any:
+def covariance_deviation(vectors: Numeric, covariance: Numeric, inverse: bool = False) -> Numeric:
     """‖C_d − C‖_F, or ‖C^{-1}C_d − I‖_F for diagonal C, of vectors `(…, d, n)`.
 
     Implements: 001/eq-B.1-B.2, 001/lem-B.1, 001/lem-B.2.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import Numeric
 
 __all__ = ["concentration_bound"]
 
@@ -22,7 +22,7 @@ def concentration_bound(
     mixing: float,
     constant: float = 1.0,
     simple: bool = False,
-) -> Any:
+) -> Numeric:
     """The right-hand side of 001/thm-3.2 for ‖G_ℓ − G*‖_F, whose O(·) hides a constant.
 
     `C κ(G*) [(1 − α)^{ℓ/2} + (n/√d) α^{−1/2} ln^{1/2}(d/n)]`; the simple form (3.9) has n/√d alone in its second term.

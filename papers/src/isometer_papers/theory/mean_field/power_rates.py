@@ -6,15 +6,14 @@ covariance M times n^q/((n−1)(n+1)…(n+2q−3)). Everything is rational.
 
 from __future__ import annotations
 
-from typing import Any
-
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.hermite_identities import pair_moment
 
 __all__ = ["power_local_rate", "sphere_moment"]
 
 
-def sphere_moment(first: int, second: int, n: int, one: Any) -> Any:
+def sphere_moment(first: int, second: int, n: int, one: Numeric) -> Numeric:
     """E v_i^a v_j^b for two samples of a batch of n after full batch norm, h exchangeable.
 
     Implements: 001/map-3.3 for monomials.
@@ -34,7 +33,7 @@ def sphere_moment(first: int, second: int, n: int, one: Any) -> Any:
     return gaussian * (one * n) ** half / lengths
 
 
-def power_local_rate(power: int, n: int, one: Any) -> Any:
+def power_local_rate(power: int, n: int, one: Numeric) -> Numeric:
     """Factor per layer of a small deviation of one sample from the others, φ(x) = x^p, p odd (the standard part).
 
     [E φ²(v²−1) − 2 (n−1)/(n−2) E φ_iφ_j(v_i²−1)]/(2a), a = E φ² − E φ_iφ_j; see `theory.batch_norm.local_rates`.
@@ -48,7 +47,7 @@ def power_local_rate(power: int, n: int, one: Any) -> Any:
     if power < 1 or power % 2 == 0 or n < 3:
         raise IsometerError(f"power is {power} and n is {n}; expected an odd power and at least 3 samples")
 
-    def at(a: int, b: int) -> Any:
+    def at(a: int, b: int) -> Numeric:
         return sphere_moment(a, b, n, one)
 
     own = at(2 * power + 2, 0) - at(2 * power, 0)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import Numeric
 
 __all__ = [
     "contraction",
@@ -22,7 +23,7 @@ __all__ = [
 ]
 
 
-def finite_tv(first: Any, second: Any) -> Any:
+def finite_tv(first: Numeric, second: Numeric) -> Numeric:
     """½ Σ |p − q| of two laws on a finite set, in the precision of the entries.
 
     Implements: 001/metric-tv, 001/claim-3.tvmono.
@@ -34,7 +35,7 @@ def finite_tv(first: Any, second: Any) -> Any:
     return abs(np.asarray(first) - np.asarray(second)).sum() / 2
 
 
-def contraction(kernel: Any) -> Any:
+def contraction(kernel: Any) -> Numeric:
     """Largest total variation between two rows of a stochastic matrix: 1 − α of 001/ass-3.1 for all pairs of laws.
 
     Implements: 001/ass-3.1 on finite sets.
@@ -48,7 +49,7 @@ def contraction(kernel: Any) -> Any:
     return max(finite_tv(a, b) for a in rows for b in rows)
 
 
-def scale_tv(dimension: int, ratio: Any, library: Any = math) -> Any:
+def scale_tv(dimension: int, ratio: Numeric, library: Any = math) -> Numeric:
     """Total variation between N(0, I_m) and N(0, g I_m): the law of the squared length decides.
 
     Densities are equal at r² = m g ln g/(g − 1); the value is |F(r²) − F(r²/g)|, F the χ²_m distribution.
@@ -72,7 +73,7 @@ def scale_tv(dimension: int, ratio: Any, library: Any = math) -> Any:
     return abs(_chi_square(dimension, square, library) - _chi_square(dimension, square / ratio, library))
 
 
-def _chi_square(dimension: int, square: Any, library: Any) -> Any:
+def _chi_square(dimension: int, square: Numeric, library: Any) -> Numeric:
     if library is math:
         from scipy.special import gammainc
 
@@ -80,7 +81,7 @@ def _chi_square(dimension: int, square: Any, library: Any) -> Any:
     return library.gammainc(library.mpf(dimension) / 2, 0, square / 2, regularized=True)
 
 
-def scale_distance(dimension: int, ratio: Any) -> Any:
+def scale_distance(dimension: int, ratio: Numeric) -> Numeric:
     """‖G*^{-1}G − I‖_F for G* = I_m, G = g I_m: √m |g − 1|.
 
     Example:
@@ -90,7 +91,7 @@ def scale_distance(dimension: int, ratio: Any) -> Any:
     return (0 * ratio + dimension) ** 0.5 * abs(ratio - 1)
 
 
-def gaussian_tv_lower(distance: Any) -> Any:
+def gaussian_tv_lower(distance: Numeric) -> Numeric:
     """min(1, x)/100, x = √Σλ_i², λ_i the eigenvalues of G*^{-1}G − I (Devroye, Mehrabian, Reddad).
 
     Implements: 001/gauss-tv, 001/lem-B.7#corrected.
@@ -102,7 +103,7 @@ def gaussian_tv_lower(distance: Any) -> Any:
     return min(distance, 1 + 0 * distance) / 100
 
 
-def gaussian_tv_upper(distance: Any) -> Any:
+def gaussian_tv_upper(distance: Numeric) -> Numeric:
     """(3/2) min(1, x), the other half of the same theorem.
 
     Implements: 001/gauss-tv, 001/lem-B.3:eq-B.43#corrected.
@@ -114,7 +115,7 @@ def gaussian_tv_upper(distance: Any) -> Any:
     return 3 * min(distance, 1 + 0 * distance) / 2
 
 
-def gaussian_distance(reference: Any, gram: Any) -> Any:
+def gaussian_distance(reference: Numeric, gram: Numeric) -> Numeric:
     """‖G*^{-1}G − I‖_F for G* diagonal.
 
     Implements: 001/lem-B.7.
@@ -127,7 +128,7 @@ def gaussian_distance(reference: Any, gram: Any) -> Any:
     return ((scaled - np.eye(len(scaled), dtype=int)) ** 2).sum() ** 0.5
 
 
-def correlation_tv_bound(rho: Any, rows: int, library: Any = math) -> Any:
+def correlation_tv_bound(rho: Numeric, rows: int, library: Any = math) -> Numeric:
     """Upper bound of the total variation between d independent pairs and d pairs of correlation ρ, by Pinsker.
 
     The divergence is −(d/2) log(1 − ρ²); the bound √(½ divergence), at most 1.
@@ -142,7 +143,7 @@ def correlation_tv_bound(rho: Any, rows: int, library: Any = math) -> Any:
     return min(value, 1 + 0 * value)
 
 
-def mixture_tv(ratios: Any, library: Any = math, points: int = 4000) -> Any:
+def mixture_tv(ratios: Numeric, library: Any = math, points: int = 4000) -> Numeric:
     """Total variation between the mixture of N(0, g) with equal shares and N(0, 1), by the trapezoidal rule.
 
     Smaller than the mean of `scale_tv(1, g)` where the densities lie on different sides: what eq. B.47 leaves out.

@@ -8,10 +8,11 @@ layer on.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from isometer_papers.float_or_mpmath import Numeric
 
 __all__ = [
     "deviation_bound",
@@ -30,7 +31,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 
-def two_sample_gram(share: Any, high: Any, low: Any) -> Any:
+def two_sample_gram(share: Numeric, high: Numeric, low: Numeric) -> Numeric:
     """G = p (a, b)(a, b)ᵀ + (1 − p)(b, a)(b, a)ᵀ with a = φ(1), b = φ(−1); G* is p = ½.
 
     Implements: 001/fix-G* for n = 2.
@@ -43,7 +44,7 @@ def two_sample_gram(share: Any, high: Any, low: Any) -> Any:
     return share * np.outer(first, first) + (1 - share) * np.outer(second, second)
 
 
-def two_sample_condition(high: Any, low: Any) -> Any:
+def two_sample_condition(high: Numeric, low: Numeric) -> Numeric:
     """κ(G*) = ((|a| + |b|)/(|a| − |b|))².
 
     Implements: 001/thm-3.2 (its factor) for n = 2.
@@ -55,7 +56,7 @@ def two_sample_condition(high: Any, low: Any) -> Any:
     return ((abs(high) + abs(low)) / (abs(high) - abs(low))) ** 2
 
 
-def two_sample_distance(share: Any, high: Any, low: Any) -> Any:
+def two_sample_distance(share: Numeric, high: Numeric, low: Numeric) -> Numeric:
     """‖G − G*‖_F = √2 |p − ½| |a² − b²|.
 
     Implements: 001/thm-3.2 (its left side) for n = 2.
@@ -95,7 +96,7 @@ def two_sample_tail(width: int, threshold: float, high: float, low: float) -> fl
     return float(sum(hits) / 2**width)
 
 
-def joint_tail(tail: Any, layers: int) -> Any:
+def joint_tail(tail: Numeric, layers: int) -> Numeric:
     """P(some layer of L exceeds t) where one does with probability p: layers are independent from the second on.
 
     Implements: 001/thm-3.2:joint.

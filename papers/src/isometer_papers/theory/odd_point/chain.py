@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isometer.errors import IsometerError
+from isometer_papers.float_or_mpmath import Numeric
 
 __all__ = ["cluster_spread", "sampled_last_layer"]
 
@@ -61,7 +60,7 @@ def sampled_last_layer(
     return h
 
 
-def _root(h: Any) -> Any:
+def _root(h: Numeric) -> Numeric:
     """An n × n matrix with the same inner products of its rows."""
     # not Cholesky: centred batches are singular, with eigenvalues that round below 0
     values, vectors = np.linalg.eigh(h @ np.swapaxes(h, 1, 2))

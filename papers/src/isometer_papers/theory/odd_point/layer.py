@@ -7,13 +7,12 @@ first sample the odd point. Arrays of mpmath numbers go through unchanged.
 from __future__ import annotations
 
 from math import comb
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from isometer.errors import IsometerError
-from isometer_papers.float_or_mpmath import angle_of_cosine, gamma, pi_like
+from isometer_papers.float_or_mpmath import Numeric, angle_of_cosine, gamma, pi_like
 from isometer_papers.theory.rank.bounds import numeric
 
 __all__ = [
@@ -33,7 +32,7 @@ __all__ = [
 ]
 
 
-def invariant_batch(n: int, features: int = 2) -> Any:
+def invariant_batch(n: int, features: int = 2) -> Numeric:
     """The invariant representation in its plainest form: x₁ = e₁, all others e₂/(n − 1).
 
     Example:
@@ -50,7 +49,7 @@ def invariant_batch(n: int, features: int = 2) -> Any:
     return batch
 
 
-def cluster_centre(batch: ArrayLike) -> Any:
+def cluster_centre(batch: ArrayLike) -> Numeric:
     """ν_c, the mean of all samples but the first.
 
     Example:
@@ -63,7 +62,7 @@ def cluster_centre(batch: ArrayLike) -> Any:
     return x[1:].sum(axis=0) / (len(x) - 1)
 
 
-def odd_distance(batch: ArrayLike) -> Any:
+def odd_distance(batch: ArrayLike) -> Numeric:
     """R = ‖x₁ − ν_c‖.
 
     Example:
@@ -77,7 +76,7 @@ def odd_distance(batch: ArrayLike) -> Any:
     return (difference * difference).sum() ** 0.5
 
 
-def invariant_defects(batch: ArrayLike) -> tuple[Any, Any, Any, Any]:
+def invariant_defects(batch: ArrayLike) -> tuple[Numeric, Numeric, Numeric, Numeric]:
     """By how much each item fails: ‖x₁‖² − 1, (n − 1)²‖ν_c‖² − 1, x₁·ν_c and the largest ‖x_i − ν_c‖², i ≥ 2.
 
     Example:
@@ -92,7 +91,7 @@ def invariant_defects(batch: ArrayLike) -> tuple[Any, Any, Any, Any]:
     return (x[0] @ x[0] - 1, (len(x) - 1) ** 2 * (centre @ centre) - 1, x[0] @ centre, max(apart.tolist()))
 
 
-def centred_batch(batch: ArrayLike) -> Any:
+def centred_batch(batch: ArrayLike) -> Numeric:
     """x̃_i = x_i − x̄, and in a last row ν_c − x̄.
 
     Example:
@@ -106,7 +105,7 @@ def centred_batch(batch: ArrayLike) -> Any:
     return np.concatenate([x - mean, (cluster_centre(x) - mean)[None]])
 
 
-def invariance_factor(n: int, one: Any = 1.0) -> Any:
+def invariance_factor(n: int, one: Numeric = 1.0) -> Numeric:
     """α = n²/(n² − 2n + 2).
 
     Example:
@@ -118,7 +117,7 @@ def invariance_factor(n: int, one: Any = 1.0) -> Any:
     return one * n**2 / (n**2 - 2 * n + 2)
 
 
-def stability_factor(n: int, distance: Any) -> Any:
+def stability_factor(n: int, distance: Numeric) -> Numeric:
     """α = n²/((n − 1)² R²).
 
     Example:
@@ -130,7 +129,7 @@ def stability_factor(n: int, distance: Any) -> Any:
     return n**2 / ((n - 1) ** 2 * distance**2)
 
 
-def expected_square(vector: ArrayLike, energy: Any) -> Any:
+def expected_square(vector: ArrayLike, energy: Numeric) -> Numeric:
     """E‖relu(Wx)‖² = dσ²‖x‖²/2.
 
     Example:
@@ -143,7 +142,7 @@ def expected_square(vector: ArrayLike, energy: Any) -> Any:
     return energy * (x @ x) / 2
 
 
-def mean_image_product(first: ArrayLike, second: ArrayLike, energy: Any) -> Any:
+def mean_image_product(first: ArrayLike, second: ArrayLike, energy: Numeric) -> Numeric:
     """E relu(Wx) · E relu(Wy) = dσ²‖x‖‖y‖/(2π): the inner product of the expectations.
 
     Example:
@@ -157,7 +156,7 @@ def mean_image_product(first: ArrayLike, second: ArrayLike, energy: Any) -> Any:
     return energy * size / (2 * pi_like(size))
 
 
-def expected_length(vector: ArrayLike, width: int, variance: Any) -> Any:
+def expected_length(vector: ArrayLike, width: int, variance: Numeric) -> Numeric:
     """E‖relu(Wx)‖ for d neurons: a mixture of χ laws, k of the d neurons being active.
 
     Args:
@@ -181,7 +180,7 @@ def expected_length(vector: ArrayLike, width: int, variance: Any) -> Any:
     return size * (half * 2) ** 0.5 * total / 2**width
 
 
-def expected_product(first: ArrayLike, second: ArrayLike, energy: Any) -> Any:
+def expected_product(first: ArrayLike, second: ArrayLike, energy: Numeric) -> Numeric:
     """K(x, y) = (dσ²/2) ‖x‖‖y‖ (√(1 − ρ²) + (π − arccos ρ)ρ)/π = E relu(Wx)·relu(Wy).
 
     Example:
@@ -199,7 +198,7 @@ def expected_product(first: ArrayLike, second: ArrayLike, energy: Any) -> Any:
     return energy * size / 2 * ((1 - rho * rho) ** 0.5 + (pi - angle_of_cosine(rho)) * rho) / pi
 
 
-def expected_squared_distance(first: ArrayLike, second: ArrayLike, energy: Any) -> Any:
+def expected_squared_distance(first: ArrayLike, second: ArrayLike, energy: Numeric) -> Numeric:
     """E‖relu(Wx) − relu(Wy)‖².
 
     Example:
@@ -212,7 +211,7 @@ def expected_squared_distance(first: ArrayLike, second: ArrayLike, energy: Any) 
     return squares - 2 * expected_product(first, second, energy)
 
 
-def recentred_relu_gram(gram: ArrayLike) -> Any:
+def recentred_relu_gram(gram: ArrayLike) -> Numeric:
     """Gram matrix after one layer of recentring and ReLU of infinite width, of trace 1; mpmath numbers allowed.
 
     A reference for `gram_map(…, "relu", recenter=True)`, entry by entry.

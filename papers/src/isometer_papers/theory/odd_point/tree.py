@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isometer.errors import IsometerError
-from isometer_papers.float_or_mpmath import angle_of_cosine, pi_like
+from isometer_papers.float_or_mpmath import Numeric, angle_of_cosine, pi_like
 from isometer_papers.theory.rank.bounds import numeric
 
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-def split_contraction(members: int, n: int, one: Any = 1.0) -> Any:
+def split_contraction(members: int, n: int, one: Numeric = 1.0) -> Numeric:
     """λ_m = (m/n)² + ((n − m)/n)².
 
     Args:
@@ -55,7 +55,7 @@ def split_contraction(members: int, n: int, one: Any = 1.0) -> Any:
     return one * (members**2 + (n - members) ** 2) / n**2
 
 
-def two_cluster_sum(height: Any, members: int, n: int, layers: int) -> Any:
+def two_cluster_sum(height: Numeric, members: int, n: int, layers: int) -> Numeric:
     """Σ_k C(T−1, k) ((n−n_ℓ)/n)^{2(T−k)} (n_ℓ/n)^{2k} c², the sum before it is taken.
 
     Example:
@@ -72,7 +72,7 @@ def two_cluster_sum(height: Any, members: int, n: int, layers: int) -> Any:
     return height**2 * sum(terms) / n ** (2 * layers)
 
 
-def split_energies_after(lower: ArrayLike, upper: ArrayLike, layers: int) -> tuple[Any, Any]:
+def split_energies_after(lower: ArrayLike, upper: ArrayLike, layers: int) -> tuple[Numeric, Numeric]:
     """Energies of all splits after some layers, in units of λ₁^(layers − 1).
 
     Args:
@@ -99,7 +99,7 @@ def split_energies_after(lower: ArrayLike, upper: ArrayLike, layers: int) -> tup
     return np.array(low, dtype=total.dtype), np.array(high, dtype=total.dtype)
 
 
-def split_gram(lower: ArrayLike, upper: ArrayLike) -> Any:
+def split_gram(lower: ArrayLike, upper: ArrayLike) -> Numeric:
     """Inner products of the n sorted samples from the energies of the splits.
 
     Example:
@@ -117,7 +117,7 @@ def split_gram(lower: ArrayLike, upper: ArrayLike) -> Any:
     return gram
 
 
-def norm_ratio_limit(ratio: Any, n: int) -> Any:
+def norm_ratio_limit(ratio: Numeric, n: int) -> Numeric:
     """(1 + r)/((n − 1)² + r), the squared length of a middle sample over that of an extreme one.
 
     r is the energy of the split at the other extreme over that at this one.
@@ -131,7 +131,7 @@ def norm_ratio_limit(ratio: Any, n: int) -> Any:
     return (1 + ratio) / ((n - 1) ** 2 + ratio)
 
 
-def cosine_limit(ratio: Any, n: int) -> Any:
+def cosine_limit(ratio: Numeric, n: int) -> Numeric:
     """1/(√(r + 1) √((n − 1)² r + 1)), the cosine of a middle sample and an extreme one.
 
     r is the energy of the split at this extreme over that at the other one.
@@ -145,7 +145,7 @@ def cosine_limit(ratio: Any, n: int) -> Any:
     return 1 / ((ratio + 1) ** 0.5 * ((n - 1) ** 2 * ratio + 1) ** 0.5)
 
 
-def extreme_ratio_bound(ratio: Any, n: int) -> Any:
+def extreme_ratio_bound(ratio: Numeric, n: int) -> Numeric:
     """(4 + 4r)/((n − 2)² + r).
 
     Example:
@@ -157,7 +157,7 @@ def extreme_ratio_bound(ratio: Any, n: int) -> Any:
     return (4 + 4 * ratio) / ((n - 2) ** 2 + ratio)
 
 
-def extreme_cosine_bound(ratio: Any, n: int) -> Any:
+def extreme_cosine_bound(ratio: Numeric, n: int) -> Numeric:
     """4/(√(r + 1) √((n − 2)² r + 1)).
 
     Example:
@@ -169,7 +169,7 @@ def extreme_cosine_bound(ratio: Any, n: int) -> Any:
     return 4 / ((ratio + 1) ** 0.5 * ((n - 2) ** 2 * ratio + 1) ** 0.5)
 
 
-def angle_bound(constant: Any, n: int) -> Any:
+def angle_bound(constant: Numeric, n: int) -> Numeric:
     """π/2 − c/(n − 2); the paper has c = √(2π) in Theorem 11 and (87), √2·π in (88).
 
     Example:
@@ -181,7 +181,7 @@ def angle_bound(constant: Any, n: int) -> Any:
     return pi_like(constant) / 2 - constant / (n - 2)
 
 
-def linear_arccos(value: Any) -> tuple[Any, Any]:
+def linear_arccos(value: Numeric) -> tuple[Numeric, Numeric]:
     """arccos x, and the line π/2 − πx/2 below it on [0, 1].
 
     Example:
@@ -194,7 +194,7 @@ def linear_arccos(value: Any) -> tuple[Any, Any]:
     return angle_of_cosine(value), half - half * value
 
 
-def pair_energy_sum(n: int, layers: int, one: Any = 1.0) -> Any:
+def pair_energy_sum(n: int, layers: int, one: Numeric = 1.0) -> Numeric:
     """((n−2)/n)² Σ_k ((n−1)/n)^{2k} [(2/n)² + ((n−2)/n)²]^{T−1−k}, k from 1 to T − 1.
 
     Example:
@@ -208,7 +208,7 @@ def pair_energy_sum(n: int, layers: int, one: Any = 1.0) -> Any:
     return total * (n - 2) ** 2 / n**2
 
 
-def pair_energy_bound(n: int, layers: int, one: Any = 1.0) -> Any:
+def pair_energy_bound(n: int, layers: int, one: Numeric = 1.0) -> Numeric:
     """((n−2)/n)² (n² − 2n + 1)/(2n − 7) ((n−1)/n)^{2(T−1)}.
 
     Example:
@@ -220,7 +220,7 @@ def pair_energy_bound(n: int, layers: int, one: Any = 1.0) -> Any:
     return one * (n - 2) ** 2 * (n**2 - 2 * n + 1) * (n - 1) ** (2 * (layers - 1)) / (2 * n - 7) / n ** (2 * layers)
 
 
-def three_cluster_energies(middle: Any, top: Any, n: int, layers: int) -> tuple[Any, Any, Any]:
+def three_cluster_energies(middle: Numeric, top: Numeric, n: int, layers: int) -> tuple[Numeric, Numeric, Numeric]:
     """What a row (0, a, c, …, c) of composition (1, 1, n − 2) leaves after some layers.
 
     Args:
@@ -265,7 +265,7 @@ def three_cluster_energies(middle: Any, top: Any, n: int, layers: int) -> tuple[
     return second, other, largest
 
 
-def inner_gaps(values: Sequence[Any]) -> list[Any]:
+def inner_gaps(values: Sequence[Any]) -> list[Numeric]:
     """Gaps between neighbouring clusters without the first and the last, in ascending order.
 
     As long as no clusters merge, neither transformation of the tree changes them.

@@ -8,13 +8,13 @@ terms that vanish with the width.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from isometer.errors import IsometerError
-from isometer_papers.float_or_mpmath import library_of
+from isometer_papers.float_or_mpmath import Numeric, library_of
 from isometer_papers.theory.rank.bounds import numeric
 
 __all__ = [
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-def unit_trace(squares: ArrayLike) -> Any:
+def unit_trace(squares: ArrayLike) -> Numeric:
     """Squared singular values scaled to sum 1.
 
     Example:
@@ -50,7 +50,7 @@ def unit_trace(squares: ArrayLike) -> Any:
     return values / values.sum()
 
 
-def unit_features(representation: ArrayLike) -> Any:
+def unit_features(representation: ArrayLike) -> Numeric:
     """BN(M) = diag(MMᵀ)^{−1/2} M: every feature of a batch `(n, d)` scaled to length 1; zero features stay zero.
 
     Example:
@@ -64,7 +64,7 @@ def unit_features(representation: ArrayLike) -> Any:
     return h / np.where(size > 0, size, 1) ** 0.5
 
 
-def spectral_gap(squares: ArrayLike) -> Any:
+def spectral_gap(squares: ArrayLike) -> Numeric:
     """V = √Σ(σ_i² − 1/n)² for Σσ_i² = 1.
 
     Example:
@@ -77,7 +77,7 @@ def spectral_gap(squares: ArrayLike) -> Any:
     return ((values * len(values) - 1) ** 2).sum() ** 0.5 / len(values)
 
 
-def gap_of(representation: ArrayLike) -> Any:
+def gap_of(representation: ArrayLike) -> Numeric:
     """V(H) = ‖HᵀH/‖H‖_F² − I/n‖_F from the entries of a batch `(n, d)`, in any precision.
 
     Example:
@@ -92,7 +92,7 @@ def gap_of(representation: ArrayLike) -> Any:
     return (centred**2).sum() ** 0.5
 
 
-def lyapunov_of(squares: ArrayLike) -> Any:
+def lyapunov_of(squares: ArrayLike) -> Numeric:
     """V̂ = 1/n − σ_n² for Σσ_i² = 1.
 
     Example:
@@ -118,7 +118,7 @@ def sharp_gap_factor(n: int) -> float:
     return math.sqrt(n * (n - 1))
 
 
-def gaussian_distance(squares: ArrayLike) -> Any:
+def gaussian_distance(squares: ArrayLike) -> Numeric:
     """W₂² = Σ(σ_i − 1/√n)² between W H, W Gaussian of variance 1/d, and its isotropic counterpart, for ‖H‖_F = 1.
 
     Example:
@@ -131,7 +131,7 @@ def gaussian_distance(squares: ArrayLike) -> Any:
     return ((values**0.5 - (values[0] * 0 + 1) / len(values) ** 0.5) ** 2).sum()
 
 
-def gap_bound(layer: int, alpha: Any, n: int, width: Any, *, power: int = 1, spread: Any = 3) -> Any:
+def gap_bound(layer: int, alpha: Numeric, n: int, width: Numeric, *, power: int = 1, spread: Numeric = 3) -> Numeric:
     """2(1 − ⅔α^k)^ℓ + s n/(α^k √d): the printed bound of E V(H_{ℓ+1}) has k = 1, s = 3; its proof gives k = 2.
 
     Args:
@@ -152,7 +152,7 @@ def gap_bound(layer: int, alpha: Any, n: int, width: Any, *, power: int = 1, spr
     return 2 * (1 - 2 * rate / 3) ** layer + spread * n / (rate * width**0.5)
 
 
-def gaussian_distance_bound(layer: int, alpha: Any, n: int, width: Any, *, power: int = 1) -> Any:
+def gaussian_distance_bound(layer: int, alpha: Numeric, n: int, width: Numeric, *, power: int = 1) -> Numeric:
     """4n(1 − ⅔α^k)^ℓ + 6n²/(α^k √d); printed with k = 1.
 
     Example:
@@ -164,7 +164,7 @@ def gaussian_distance_bound(layer: int, alpha: Any, n: int, width: Any, *, power
     return 2 * n * gap_bound(layer, alpha, n, width, power=power)
 
 
-def lyapunov_bound(layer: int, alpha: Any, first: Any, width: Any, *, power: int = 1) -> Any:
+def lyapunov_bound(layer: int, alpha: Numeric, first: Numeric, width: Numeric, *, power: int = 1) -> Numeric:
     """(1 − ⅔α^k)^ℓ E V̂(H_1) + 3/(2α^k √d); printed with k = 1.
 
     Example:
@@ -177,7 +177,7 @@ def lyapunov_bound(layer: int, alpha: Any, first: Any, width: Any, *, power: int
     return (1 - 2 * rate / 3) ** layer * first + 3 / (2 * rate * width**0.5)
 
 
-def lyapunov_drift_bound(lyapunov: Any, inside: Any, n: int, width: Any) -> Any:
+def lyapunov_drift_bound(lyapunov: Numeric, inside: Numeric, n: int, width: Numeric) -> Numeric:
     """(1 − ⅔(1/n − x)) V̂ + 1/√d with x = V̂ (Theorem 5) or x = V (eq. 14 of 003).
 
     Example:
@@ -189,7 +189,7 @@ def lyapunov_drift_bound(lyapunov: Any, inside: Any, n: int, width: Any) -> Any:
     return (1 - 2 * ((lyapunov * 0 + 1) / n - inside) / 3) * lyapunov + 1 / width**0.5
 
 
-def share_contraction(squares: ArrayLike, *, sharp: bool = False) -> Any:
+def share_contraction(squares: ArrayLike, *, sharp: bool = False) -> Numeric:
     """(1 − cσ_n²)(1/n − σ_n²), which bounds 1/n − p_n, with c = ⅔ (Lemma 8) or 2n/(n+2) (its proof).
 
     Example:
@@ -204,7 +204,7 @@ def share_contraction(squares: ArrayLike, *, sharp: bool = False) -> Any:
     return (1 - factor * smallest) * lyapunov_of(values)
 
 
-def averaged_drift_bound(first: Any, layers: int, width: Any) -> Any:
+def averaged_drift_bound(first: Numeric, layers: int, width: Numeric) -> Numeric:
     """3V̂(H_0)/(2ℓ) + 3/(2√d).
 
     Example:
@@ -216,7 +216,7 @@ def averaged_drift_bound(first: Any, layers: int, width: Any) -> Any:
     return 3 * first / (2 * layers) + 3 / (2 * width**0.5)
 
 
-def gram_spread(shares: ArrayLike, width: Any) -> Any:
+def gram_spread(shares: ArrayLike, width: Numeric) -> Numeric:
     """E‖C − E C‖_F² = (1 − Σp_i²)/d for the mean C of d independent uuᵀ, ‖u‖ = 1, E uuᵀ = diag(p).
 
     Example:
@@ -231,12 +231,12 @@ def gram_spread(shares: ArrayLike, width: Any) -> Any:
 class OrthogonalSpread(NamedTuple):
     """Second moments of C after one layer from an orthogonal batch."""
 
-    total: Any
-    off_diagonal: Any
-    smallest: Any
+    total: Numeric
+    off_diagonal: Numeric
+    smallest: Numeric
 
 
-def orthogonal_spread(n: int, width: Any) -> OrthogonalSpread:
+def orthogonal_spread(n: int, width: Numeric) -> OrthogonalSpread:
     """Fluctuation of C = (1/d) Σ uuᵀ for u uniform on the sphere, which is the layer after an orthogonal batch.
 
     `E‖C − I/n‖_F² = (1 − 1/n)/d`; off the diagonal `E Σ_{i≠j} C_ij² = (n−1)/((n+2)d)`, since E u_i⁴ = 3/(n(n+2)); and
@@ -253,7 +253,7 @@ def orthogonal_spread(n: int, width: Any) -> OrthogonalSpread:
     return OrthogonalSpread(total, off, total / 2 if n == 2 else None)
 
 
-def survival_bound(width: int, alpha: Any, layers: Any) -> Any:
+def survival_bound(width: int, alpha: Numeric, layers: Numeric) -> Numeric:
     """Upper bound of the chance that two samples keep σ_2(H_k) ≥ α for k = 1, …, ℓ, whatever the input.
 
     Given σ_2(H_k) ≥ α the direction of each of the d rows of H_{k+1} has a density of at least

@@ -5,21 +5,20 @@ A batch is H = UΣVᵀ (d × n, as in the papers), n ≥ d. Arrays of mpmath num
 
 from __future__ import annotations
 
-from typing import Any
-
 from numpy.typing import ArrayLike
 
+from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.rank.bounds import numeric
 
 __all__ = ["cauchy_steps", "gap_after", "gap_after_squared", "gap_before", "key_inequality", "sliced_output"]
 
 
-def _unit(sigma: ArrayLike) -> Any:
+def _unit(sigma: ArrayLike) -> Numeric:
     values = numeric(sigma)
     return values / (values**2).sum() ** 0.5
 
 
-def gap_before(sigma: ArrayLike, n: int) -> Any:
+def gap_before(sigma: ArrayLike, n: int) -> Numeric:
     """V(H)² = Σσ_i⁴ − 1/n for Σσ_i² = 1, n samples, of which n − d have no singular value.
 
     Example:
@@ -32,7 +31,7 @@ def gap_before(sigma: ArrayLike, n: int) -> Any:
     return (values**2).sum() - (values[0] * 0 + 1) / n
 
 
-def gap_after_squared(sigma: ArrayLike, n: int) -> Any:
+def gap_after_squared(sigma: ArrayLike, n: int) -> Numeric:
     """V(WH)² = 1/(Σσ_i)² − 1/n for Σσ_i² = 1 and an orthogonal V′.
 
     Example:
@@ -45,7 +44,7 @@ def gap_after_squared(sigma: ArrayLike, n: int) -> Any:
     return 1 / values.sum() ** 2 - (values[0] * 0 + 1) / n
 
 
-def gap_after(sigma: ArrayLike, n: int) -> Any:
+def gap_after(sigma: ArrayLike, n: int) -> Numeric:
     """V(WH) for an orthogonal V′.
 
     Example:
@@ -59,7 +58,7 @@ def gap_after(sigma: ArrayLike, n: int) -> Any:
     return (square if square > 0 else square * 0) ** 0.5
 
 
-def sliced_output(right: ArrayLike, sigma: ArrayLike) -> Any:
+def sliced_output(right: ArrayLike, sigma: ArrayLike) -> Numeric:
     """(WH)ᵀ, `(n, d)`, with V′ the first d rows of V, for U = I.
 
     Args:
@@ -80,7 +79,7 @@ def sliced_output(right: ArrayLike, sigma: ArrayLike) -> Any:
     return (v * root) @ v[: len(s)].T / s.sum() ** 0.5
 
 
-def key_inequality(sigma: ArrayLike) -> Any:
+def key_inequality(sigma: ArrayLike) -> Numeric:
     """Σσ_i⁴ (Σσ_i)² for Σσ_i² = 1, at least 1, with equality only where all non-zero σ_i are equal.
 
     Example:
@@ -93,7 +92,7 @@ def key_inequality(sigma: ArrayLike) -> Any:
     return (values**4).sum() * values.sum() ** 2
 
 
-def cauchy_steps(sigma: ArrayLike) -> dict[str, Any]:
+def cauchy_steps(sigma: ArrayLike) -> dict[str, Numeric]:
     """The members of the printed chain for Σσ_i² = 1.
 
     `start` (Σσ²)⁴ ≤ `middle` (Σσ)²(Σσ³)², then in 003 ≤ `003` (Σσ)²(Σσ⁴)², in the thesis ≤ `001` (Σσ)²Σσ⁴.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from scipy.special import hyp2f1
 
 from isometer.errors import IsometerError
-from isometer_papers.float_or_mpmath import is_precise, library_of
+from isometer_papers.float_or_mpmath import Numeric, is_precise, library_of
 
 __all__ = [
     "TwoLevels",
@@ -28,12 +28,12 @@ __all__ = [
 ]
 
 
-def _bases(delta: Any, theta: Any, n: int) -> tuple[Any, Any]:
+def _bases(delta: Numeric, theta: Numeric, n: int) -> tuple[Numeric, Numeric]:
     one = delta * 0 + 1
     return one + 2 * theta * (one / n - delta), one + 2 * theta * (one / n + delta / (n - 1))
 
 
-def share_integrand(delta: Any, theta: Any, n: int) -> Any:
+def share_integrand(delta: Numeric, theta: Numeric, n: int) -> Numeric:
     """g(δ) at one θ.
 
     Example:
@@ -46,7 +46,7 @@ def share_integrand(delta: Any, theta: Any, n: int) -> Any:
     return a ** (-(delta * 0 + 3) / 2) * b ** (-(delta * 0 + n - 1) / 2)
 
 
-def slope_helper(delta: Any, theta: Any, n: int, *, steps: int = 1) -> Any:
+def slope_helper(delta: Numeric, theta: Numeric, n: int, *, steps: int = 1) -> Numeric:
     """h_1 = a^{−5/2} b^{−(n+1)/2}, or with two steps h_3 = a^{−7/2} b^{−(n+3)/2}.
 
     Example:
@@ -59,7 +59,7 @@ def slope_helper(delta: Any, theta: Any, n: int, *, steps: int = 1) -> Any:
     return a ** (-(delta * 0 + 3 + 2 * steps) / 2) * b ** (-(delta * 0 + n - 1 + 2 * steps) / 2)
 
 
-def share_integrand_slope(delta: Any, theta: Any, n: int) -> Any:
+def share_integrand_slope(delta: Numeric, theta: Numeric, n: int) -> Numeric:
     """g′(δ) = θ h_1 h_2 with h_2 = 2 + 4θ/n + θδ(2n+4)/(n−1).
 
     Example:
@@ -72,7 +72,7 @@ def share_integrand_slope(delta: Any, theta: Any, n: int) -> Any:
     return theta * slope_helper(delta, theta, n) * bracket
 
 
-def slope_helper_brackets(delta: Any, theta: Any, n: int) -> dict[str, Any]:
+def slope_helper_brackets(delta: Numeric, theta: Numeric, n: int) -> dict[str, Numeric]:
     """h_4 in its versions, so that h_1′ should be θ h_3 h_4.
 
     `true` is 5b − (n+1)/(n−1) a; both papers write (n−3) for (n+1) (`printed`), which 003 expands without a 1/n
@@ -95,7 +95,7 @@ def slope_helper_brackets(delta: Any, theta: Any, n: int) -> dict[str, Any]:
     }
 
 
-def slope_helper_slope(delta: Any, theta: Any, n: int) -> Any:
+def slope_helper_slope(delta: Numeric, theta: Numeric, n: int) -> Numeric:
     """h_1′(δ) = θ h_3 (5b − (n+1)/(n−1) a), which is not negative on [0, 1/n] for n ≥ 2.
 
     Example:
@@ -107,7 +107,7 @@ def slope_helper_slope(delta: Any, theta: Any, n: int) -> Any:
     return theta * slope_helper(delta, theta, n, steps=2) * slope_helper_brackets(delta, theta, n)["true"]
 
 
-def share_integrand_curvature(delta: Any, theta: Any, n: int) -> Any:
+def share_integrand_curvature(delta: Numeric, theta: Numeric, n: int) -> Numeric:
     """g″(δ) = θ (h_1′ h_2 + h_1 h_2′).
 
     Example:
@@ -121,7 +121,7 @@ def share_integrand_curvature(delta: Any, theta: Any, n: int) -> Any:
     return theta * (inner + slope_helper(delta, theta, n) * theta * (2 * n + 4) / (n - 1))
 
 
-def two_level_share(n: int, first: Any) -> Any:
+def two_level_share(n: int, first: Numeric) -> Numeric:
     """p_1 of the spectrum (λ, μ, …, μ) of trace 1: the share after one layer of infinite width, in closed form.
 
     `p_1 = E[λB/(λB + μ(1−B))]`, B ~ Beta(½, (n−1)/2), which is `(λ/μ) ₂F₁(1, 3/2; n/2 + 1; 1 − λ/μ)/n`.
@@ -160,7 +160,7 @@ class TwoLevels(NamedTuple):
     smallest: list[Any]
 
 
-def two_level_chain(n: int, first: Any, layers: int) -> TwoLevels:
+def two_level_chain(n: int, first: Numeric, layers: int) -> TwoLevels:
     """The spectrum (λ, μ, …, μ) through layers of infinite width with batch norm: it keeps its form.
 
     Args:

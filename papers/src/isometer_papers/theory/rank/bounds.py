@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import hadamard
 
 from isometer.errors import IsometerError
-from isometer_papers.float_or_mpmath import is_precise
+from isometer_papers.float_or_mpmath import Numeric, is_precise
 
 __all__ = [
     "PowerSums",
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-def numeric(values: Any) -> np.ndarray[Any, Any]:
+def numeric(values: Numeric) -> np.ndarray[Any, Any]:
     """float64, or what mpmath made.
 
     Example:
@@ -49,7 +49,7 @@ def numeric(values: Any) -> np.ndarray[Any, Any]:
     return array if is_precise(array) else array.astype(np.float64)
 
 
-def second_moments(representation: ArrayLike) -> Any:
+def second_moments(representation: ArrayLike) -> Numeric:
     """M(H) = HᵀH/n, the d×d second moments.
 
     Example:
@@ -65,10 +65,10 @@ def second_moments(representation: ArrayLike) -> Any:
 class PowerSums(NamedTuple):
     """Tr M, ‖M‖_F², Tr M³ and Tr(diag(M²)²)."""
 
-    trace: Any
-    square: Any
-    cube: Any
-    diagonal: Any
+    trace: Numeric
+    square: Numeric
+    cube: Numeric
+    diagonal: Numeric
 
 
 def power_sums(moments: ArrayLike) -> PowerSums:
@@ -95,7 +95,7 @@ def power_sums(moments: ArrayLike) -> PowerSums:
     return PowerSums(np.trace(m), rows.sum(), (square * m).sum(), (rows * rows).sum())
 
 
-def soft_rank_bound(representation: ArrayLike, tau: Any) -> Any:
+def soft_rank_bound(representation: ArrayLike, tau: Numeric) -> Numeric:
     """(1 − τ)² r(H), the lower bound on rank_τ(H) for rows of norm √N.
 
     Example:
@@ -108,7 +108,7 @@ def soft_rank_bound(representation: ArrayLike, tau: Any) -> Any:
     return (1 - tau) ** 2 * sums.trace**2 / sums.square
 
 
-def stationary_rank_bound(width: Any, regularity: Any, tau: Any = 0) -> Any:
+def stationary_rank_bound(width: Numeric, regularity: Numeric, tau: Numeric = 0) -> Numeric:
     """(1 − τ)² √(1 − α) √d, the lower bound on the average soft rank.
 
     Example:
@@ -120,7 +120,7 @@ def stationary_rank_bound(width: Any, regularity: Any, tau: Any = 0) -> Any:
     return (1 - tau) ** 2 * ((1 - regularity) * width) ** 0.5
 
 
-def singular_value_count_bound(width: Any) -> Any:
+def singular_value_count_bound(width: Numeric) -> Numeric:
     """√d/24, below the average number of singular values above √(N/2); less than 1 up to d = 576.
 
     Example:
@@ -132,7 +132,7 @@ def singular_value_count_bound(width: Any) -> Any:
     return width**0.5 / 24
 
 
-def frobenius_bound(width: Any, regularity: Any) -> Any:
+def frobenius_bound(width: Numeric, regularity: Numeric) -> Numeric:
     """d^{3/2}/√(1 − α), the upper bound on E‖M‖_F² under the invariant law.
 
     The balance 002/eq-57 gives `4(1 − α) E Tr M³ ≤ d²` up to O(γ), hence half of it: the factor 4 is dropped in print.
@@ -146,7 +146,7 @@ def frobenius_bound(width: Any, regularity: Any) -> Any:
     return width**1.5 / (1 - regularity) ** 0.5
 
 
-def cube_bound(width: Any, regularity: Any) -> Any:
+def cube_bound(width: Numeric, regularity: Numeric) -> Numeric:
     """d²/(1 − α), the upper bound on E‖λ‖₃³ under the invariant law.
 
     Example:
@@ -158,7 +158,7 @@ def cube_bound(width: Any, regularity: Any) -> Any:
     return width**2 / (1 - regularity)
 
 
-def power_sums_bound(moments: ArrayLike) -> Any:
+def power_sums_bound(moments: ArrayLike) -> Numeric:
     """√(d ‖λ‖₃³), above ‖λ‖₂² where the eigenvalues of M sum to d.
 
     Example:
@@ -171,7 +171,7 @@ def power_sums_bound(moments: ArrayLike) -> Any:
     return (m.shape[-1] * power_sums(m).cube) ** 0.5
 
 
-def moment_change_bound(width: Any, slope: Any, gamma: Any) -> Any:
+def moment_change_bound(width: Numeric, slope: Numeric, gamma: Numeric) -> Numeric:
     """2√3 dBγ + 3d²B²γ², above every entry of ΔM for |F(x)| ≤ B|x|; attained by equal rows and equal weights.
 
     Example:
@@ -184,7 +184,7 @@ def moment_change_bound(width: Any, slope: Any, gamma: Any) -> Any:
     return 2 * step**0.5 + step
 
 
-def entry_drift(moments: ArrayLike) -> Any:
+def entry_drift(moments: ArrayLike) -> Numeric:
     """Leading change of M_ij² in one layer over γ², i ≠ j; the diagonal is 0.
 
     `(M²)_ii + (M²)_jj − 2d M_ij² − 8 M_ij (M²)_ij + 4 M_ij² ((M²)_ii + (M²)_jj)`.
@@ -210,7 +210,7 @@ def entry_drift(moments: ArrayLike) -> Any:
     return drift * (1 - np.eye(d, dtype=int))
 
 
-def equal_row_drift(eigenvalues: ArrayLike) -> Any:
+def equal_row_drift(eigenvalues: ArrayLike) -> Numeric:
     """δ_F(λ) = 2d² − 2‖λ‖₂² − 8‖λ‖₃³ + 8‖λ‖₂⁴/d, for M with rows of equal norm.
 
     Example:
@@ -225,7 +225,7 @@ def equal_row_drift(eigenvalues: ArrayLike) -> Any:
     return 2 * d**2 - 2 * square - 8 * cube + 8 * square**2 / d
 
 
-def equal_row_moments(eigenvalues: ArrayLike) -> Any:
+def equal_row_moments(eigenvalues: ArrayLike) -> Numeric:
     """M with these eigenvalues, unit diagonal and rows of equal norm: U diag(λ) Uᵀ with Hadamard U/√d.
 
     Args:
@@ -248,7 +248,7 @@ def equal_row_moments(eigenvalues: ArrayLike) -> Any:
     return (u * values) @ u.T / d
 
 
-def spectral_regularity(eigenvalues: ArrayLike, counts: ArrayLike | None = None) -> Any:
+def spectral_regularity(eigenvalues: ArrayLike, counts: ArrayLike | None = None) -> Numeric:
     """α = ‖λ‖₂⁴/(d‖λ‖₃³) of a law on matrices with rows of equal norm and this spectrum.
 
     Args:
@@ -270,7 +270,7 @@ def spectral_regularity(eigenvalues: ArrayLike, counts: ArrayLike | None = None)
     return square**2 / (often.sum() * cube)
 
 
-def two_level_spectrum(width: int, small: Any) -> Any:
+def two_level_spectrum(width: int, small: Numeric) -> Numeric:
     """λ₁ = d − ε(d − 1), the others ε: the spectrum of (1 − ε)11ᵀ + εI.
 
     Example:
@@ -282,7 +282,7 @@ def two_level_spectrum(width: int, small: Any) -> Any:
     return numeric([width - small * (width - 1), *([small] * (width - 1))])
 
 
-def two_level_norms(width: int, small: Any) -> tuple[Any, Any, Any]:
+def two_level_norms(width: int, small: Numeric) -> tuple[Numeric, Numeric, Numeric]:
     """First-order values of ‖λ‖₂², ‖λ‖₃³ and ‖λ‖₂⁴ in ε for `two_level_spectrum`.
 
     Example:
@@ -294,7 +294,7 @@ def two_level_norms(width: int, small: Any) -> tuple[Any, Any, Any]:
     return _expanded(width, small * (width - 1))
 
 
-def two_level_norms_as_printed(width: int, small: Any) -> tuple[Any, Any, Any]:
+def two_level_norms_as_printed(width: int, small: Numeric) -> tuple[Numeric, Numeric, Numeric]:
     """d² − 2εd, d³ − 3εd², d⁴ − 4εd³, as printed with ε = γ².
 
     Example:
@@ -306,11 +306,11 @@ def two_level_norms_as_printed(width: int, small: Any) -> tuple[Any, Any, Any]:
     return _expanded(width, small)
 
 
-def _expanded(d: int, shift: Any) -> tuple[Any, Any, Any]:
+def _expanded(d: int, shift: Numeric) -> tuple[Numeric, Numeric, Numeric]:
     return d**2 - 2 * shift * d, d**3 - 3 * shift * d**2, d**4 - 4 * shift * d**3
 
 
-def two_level_leading_change(width: Any) -> Any:
+def two_level_leading_change(width: Numeric) -> Numeric:
     """Leading change of E λ₁ in one layer over γ⁴ at `two_level_spectrum(d, γ²)`: −2(d − 1)(2d − 1).
 
     From δ_F = −4d(d − 1)(2d − 1)γ² + O(γ⁴) there, and ‖M‖_F² = λ₁² + O(γ⁴) with the small eigenvalues changing by
@@ -325,7 +325,7 @@ def two_level_leading_change(width: Any) -> Any:
     return -2 * (width - 1) * (2 * width - 1)
 
 
-def spiked_regularity_bound(width: Any, power: Any, rest: Any = 1) -> Any:
+def spiked_regularity_bound(width: Numeric, power: Numeric, rest: Numeric = 1) -> Numeric:
     """(1 + C)² d^{β−1}, above α where λ₁ = d^β and the squares of the other eigenvalues sum to at most C d^{2β}.
 
     Example:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isometer_papers.float_or_mpmath import is_precise
+from isometer_papers.float_or_mpmath import Numeric, is_precise
 from isometer_papers.theory.rank.bounds import numeric, second_moments
 
 __all__ = [
@@ -35,11 +35,13 @@ __all__ = [
 Function = Callable[[Any], Any]
 
 
-def _identity(x: Any) -> Any:
+def _identity(x: Numeric) -> Numeric:
     return x
 
 
-def residual_step(representation: ArrayLike, weights: ArrayLike, gamma: Any, function: Function = _identity) -> Any:
+def residual_step(
+    representation: ArrayLike, weights: ArrayLike, gamma: Numeric, function: Function = _identity
+) -> Numeric:
     """H_γ = H + γ F(H) Wᵀ, or F(H) Wᵀ for γ = ∞.
 
     Example:
@@ -53,7 +55,9 @@ def residual_step(representation: ArrayLike, weights: ArrayLike, gamma: Any, fun
     return branch if gamma == math.inf else h + gamma * branch
 
 
-def normalized_step(representation: ArrayLike, weights: ArrayLike, gamma: Any, function: Function = _identity) -> Any:
+def normalized_step(
+    representation: ArrayLike, weights: ArrayLike, gamma: Numeric, function: Function = _identity
+) -> Numeric:
     """FBN_γ(H, W): a residual step, then every feature scaled to mean square 1; zero features stay zero.
 
     Example:
@@ -67,7 +71,7 @@ def normalized_step(representation: ArrayLike, weights: ArrayLike, gamma: Any, f
     return h / np.where(size > 0, size, 1) ** 0.5
 
 
-def batch_norm_as_printed(representation: ArrayLike) -> Any:
+def batch_norm_as_printed(representation: ArrayLike) -> Numeric:
     """BN with α = 0, β = 1 to the letter: centred features over the root of their *uncentred* mean square.
 
     Example:
@@ -82,7 +86,7 @@ def batch_norm_as_printed(representation: ArrayLike) -> Any:
     return centred / np.where(size > 0, size, 1) ** 0.5
 
 
-def whitened(representation: ArrayLike) -> Any:
+def whitened(representation: ArrayLike) -> Numeric:
     """H M^{-1/2}, whose second moments are I on the span of the features.
 
     Example:
@@ -99,7 +103,9 @@ def whitened(representation: ArrayLike) -> Any:
     return np.asarray(h @ (vectors * scale) @ vectors.T)
 
 
-def moment_change(representation: ArrayLike, weights: ArrayLike, gamma: Any, function: Function = _identity) -> Any:
+def moment_change(
+    representation: ArrayLike, weights: ArrayLike, gamma: Numeric, function: Function = _identity
+) -> Numeric:
     """ΔM = M(H_γ) − M(H), from the definition.
 
     Example:
@@ -114,11 +120,11 @@ def moment_change(representation: ArrayLike, weights: ArrayLike, gamma: Any, fun
 def moment_change_expansion(
     representation: ArrayLike,
     weights: ArrayLike,
-    gamma: Any,
+    gamma: Numeric,
     function: Function = _identity,
     *,
     as_printed: bool = False,
-) -> Any:
+) -> Numeric:
     """ΔM = γWK + γKᵀWᵀ + γ²WPWᵀ with P = F(H)F(H)ᵀ/N and K = F(H)Hᵀ/N (matrices of the paper, features first).
 
     As printed K is HF(H)/N, a product that exists only for N = d.
@@ -137,7 +143,7 @@ def moment_change_expansion(
     return gamma * w @ cross + gamma * cross.T @ w.T + gamma**2 * w @ own @ w.T
 
 
-def second_order_moments(moments: ArrayLike, first: tuple[int, int], second: tuple[int, int]) -> Any:
+def second_order_moments(moments: ArrayLike, first: tuple[int, int], second: tuple[int, int]) -> Numeric:
     """K_{pq,km} = E [WM + MWᵀ]_pq [WM + MWᵀ]_km for independent centred entries of variance 1, exactly.
 
     Both factors are linear in W: the expectation is the inner product of their coefficients.
@@ -150,7 +156,7 @@ def second_order_moments(moments: ArrayLike, first: tuple[int, int], second: tup
     """
     m = numeric(moments)
 
-    def coefficients(p: int, q: int) -> Any:
+    def coefficients(p: int, q: int) -> Numeric:
         found = np.zeros_like(m) if not is_precise(m) else m * 0
         found[p] = found[p] + m[:, q]  # [WM]_pq = Σ_k W_pk M_kq
         found[q] = found[q] + m[:, p]  # [MWᵀ]_pq = Σ_k W_qk M_pk
@@ -159,7 +165,7 @@ def second_order_moments(moments: ArrayLike, first: tuple[int, int], second: tup
     return (coefficients(*first) * coefficients(*second)).sum()
 
 
-def contraction_ratio(gamma: Any, power: int) -> Any:
+def contraction_ratio(gamma: Numeric, power: int) -> Numeric:
     """σ₂/σ₁ of (I + γ e₁e₁ᵀ)ⁿ, which is (1 + γ)^{−n}.
 
     Example:
@@ -171,7 +177,7 @@ def contraction_ratio(gamma: Any, power: int) -> Any:
     return (1 + gamma) ** (-power)
 
 
-def fill_neighbourhood(vector: ArrayLike, coefficients: ArrayLike, gamma: Any) -> Any:
+def fill_neighbourhood(vector: ArrayLike, coefficients: ArrayLike, gamma: Numeric) -> Numeric:
     """M_α v for M_α = I + (γ/d) Σ_i α_i e_i vᵀ.
 
     Example:
@@ -185,7 +191,7 @@ def fill_neighbourhood(vector: ArrayLike, coefficients: ArrayLike, gamma: Any) -
     return matrix @ v
 
 
-def sign_states_frozen(width: int, gamma: Any, response: Any = 1) -> bool:
+def sign_states_frozen(width: int, gamma: Numeric, response: Numeric = 1) -> bool:
     """Whether every H = s hᵀ with s ∈ {±1}^d, h ∈ {±1}^N is a fixed point of the chain, whatever the weights.
 
     There F(H) = F(1) H for odd F, and feature i becomes `(s_i + γF(1)(Ws)_i) h`: its sign is safe if √3 d γ|F(1)| < 1.
@@ -207,7 +213,7 @@ def sign_states_frozen(width: int, gamma: Any, response: Any = 1) -> bool:
     return bool(3 * (width * gamma * response) ** 2 < 1)
 
 
-def several_invariant_laws(samples: int, width: int, gamma: Any, response: Any = 1) -> bool:
+def several_invariant_laws(samples: int, width: int, gamma: Numeric, response: Numeric = 1) -> bool:
     """Whether the chain of an odd F certainly has more than one invariant law (002/def-3).
 
     States s hᵀ of signs keep their h up to sign, and there are 2^{N−1} of those; for one sample the laws differ if the
@@ -231,7 +237,7 @@ def several_invariant_laws(samples: int, width: int, gamma: Any, response: Any =
     return samples >= 2 or sign_states_frozen(width, gamma, response)
 
 
-def multiple_residual(first: ArrayLike, second: ArrayLike) -> Any:
+def multiple_residual(first: ArrayLike, second: ArrayLike) -> Numeric:
     """min_a ‖x − a y‖²/‖x‖²: 0 where x is a multiple of y, 1 where it is orthogonal to y or y is 0; 0 for x = 0.
 
     Example:
@@ -250,7 +256,7 @@ def multiple_residual(first: ArrayLike, second: ArrayLike) -> Any:
     return (rest * rest).sum() / own
 
 
-def neuron_gradient(hidden: ArrayLike, cotangent: Any) -> Any:
+def neuron_gradient(hidden: ArrayLike, cotangent: Numeric) -> Numeric:
     """(∇ℓ)_k F(h), one sample's gradient by the incoming weights of one neuron of the last layer.
 
     Example:

@@ -10,7 +10,7 @@ from typing import Any
 from scipy.special import digamma
 
 from isometer.errors import IsometerError
-from isometer_papers.float_or_mpmath import is_precise, library_of
+from isometer_papers.float_or_mpmath import Numeric, is_precise, library_of
 from isometer_papers.theory.orthogonality.bounds import unit_trace
 
 __all__ = [
@@ -24,11 +24,11 @@ __all__ = [
 ]
 
 
-def _psi(value: Any) -> Any:
+def _psi(value: Numeric) -> Numeric:
     return library_of(value).psi(0, value) if is_precise(value) else float(digamma(value))
 
 
-def product_exponent(width: int, index: int, variance: Any = 1.0) -> Any:
+def product_exponent(width: int, index: int, variance: Numeric = 1.0) -> Numeric:
     """lim (1/ℓ) log σ_i²(W_ℓ⋯W_1) = log 2 + Ψ((d−i+1)/2) + log(variance), almost surely.
 
     Args:
@@ -49,7 +49,7 @@ def product_exponent(width: int, index: int, variance: Any = 1.0) -> Any:
     return library.log(2) + _psi(half) + library.log(variance)
 
 
-def product_exponent_as_printed(width: int, index: int, variance: Any = 1.0) -> Any:
+def product_exponent_as_printed(width: int, index: int, variance: Numeric = 1.0) -> Numeric:
     """½(log 2 + Ψ((d−i+1)/2)), which is the exponent of σ_i, printed for σ_i².
 
     Example:
@@ -75,7 +75,7 @@ def rank_one_rate(width: int) -> float:
     return float(digamma(width / 2) - digamma((width - 1) / 2))
 
 
-def distance_from_rank_one(squares: Any) -> Any:
+def distance_from_rank_one(squares: Numeric) -> Numeric:
     """|V − √((n−1)/n)| of a spectrum, by (1 − Σp²)/(V + √(1−1/n)), which keeps its digits near rank one.
 
     Args:
@@ -96,7 +96,7 @@ def distance_from_rank_one(squares: Any) -> Any:
     return missing / (gap + top)
 
 
-def rank_one_bound(squares: Any) -> Any:
+def rank_one_bound(squares: Numeric) -> Numeric:
     """‖σ²/‖σ²‖_1 − e_1‖, which bounds the distance from rank one.
 
     Example:
@@ -109,7 +109,7 @@ def rank_one_bound(squares: Any) -> Any:
     return (p[1:].sum() ** 2 + (p[1:] ** 2).sum()) ** 0.5
 
 
-def first_share_bound_as_printed(layers: int, ratio_log: Any, n: int) -> tuple[Any, Any]:
+def first_share_bound_as_printed(layers: int, ratio_log: Numeric, n: int) -> tuple[Numeric, Numeric]:
     """Both sides of the printed inequality (1/2ℓ) log|p_1 − 1| ≤ (1/ℓ) log(n σ_2²/σ_1²), for n − 1 equal small values.
 
     Args:
@@ -129,7 +129,7 @@ def first_share_bound_as_printed(layers: int, ratio_log: Any, n: int) -> tuple[A
     return library.log(rest / (1 + rest)) / (2 * layers), (library.log(n + ratio_log * 0) + ratio_log) / layers
 
 
-def rank_one_exponent_as_printed(layers: int, ratio_log: Any, n: int) -> tuple[Any, Any]:
+def rank_one_exponent_as_printed(layers: int, ratio_log: Numeric, n: int) -> tuple[Numeric, Numeric]:
     """The printed right side (1/4ℓ) log(2n p_2) + (1/4ℓ) log(2(p_1 − 1)²) and −δ = (1/ℓ) log(σ_2²/σ_1²).
 
     For n − 1 equal small values. It tends to −¾δ, not to −δ.

@@ -8,13 +8,13 @@ numbers are exact; arrays of mpmath numbers go through unchanged.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from isometer.errors import IsometerError
-from isometer_papers.float_or_mpmath import atan2, is_precise, log, pi_like
+from isometer_papers.float_or_mpmath import Numeric, atan2, is_precise, log, pi_like
 from isometer_papers.theory.rank.bounds import numeric
 
 __all__ = [
@@ -43,11 +43,11 @@ __all__ = [
 class Cells(NamedTuple):
     """Cells of the plane: their volumes, and a weight vector inside each."""
 
-    volumes: Any
-    inside: Any
+    volumes: Numeric
+    inside: Numeric
 
 
-def rectified(array: Any) -> Any:
+def rectified(array: Numeric) -> Numeric:
     """max(x, 0) by entry, of floats or mpmath numbers.
 
     Example:
@@ -58,7 +58,7 @@ def rectified(array: Any) -> Any:
     return np.where(values > 0, values, 0 * abs(values))  # abs: 0 times a negative number is −0.0
 
 
-def _turns(batch: Any) -> list[Any]:
+def _turns(batch: Numeric) -> list[Numeric]:
     """Directions orthogonal to the samples, as parts of a full turn in [0, 1), sorted."""
     found = []
     for x, y in batch:
@@ -99,7 +99,7 @@ def plane_cells(batch: ArrayLike) -> Cells:
     return Cells(np.array(volumes, dtype=kind), np.array(inside, dtype=kind))
 
 
-def _unit(turn: Any) -> list[Any]:
+def _unit(turn: Numeric) -> list[Numeric]:
     angle = 2 * pi_like(turn) * turn
     if isinstance(turn, float):
         return [float(np.cos(angle)), float(np.sin(angle))]
@@ -108,7 +108,7 @@ def _unit(turn: Any) -> list[Any]:
     return [mpmath.cos(angle), mpmath.sin(angle)]
 
 
-def least_cell_volume(batch: ArrayLike) -> Any:
+def least_cell_volume(batch: ArrayLike) -> Numeric:
     """γ(X): the least positive volume of a cell, for a batch of one or two features.
 
     Example:
@@ -140,7 +140,7 @@ def sampled_least_cell_volume(batch: ArrayLike, *, draws: int, rng: np.random.Ge
     return float(counts.min()) / draws
 
 
-def circle_batch(n: int) -> Any:
+def circle_batch(n: int) -> Numeric:
     """n equally spaced points of the unit circle, `(n, 2)`.
 
     Example:
@@ -166,7 +166,7 @@ def circle_cell_volumes(n: int) -> list[Fraction]:
     return [b - a for a, b in zip(turns, [*turns[1:], turns[0] + 1], strict=True)]
 
 
-def rank_gain_probability(batch: ArrayLike, weights: ArrayLike) -> Any:
+def rank_gain_probability(batch: ArrayLike, weights: ArrayLike) -> Numeric:
     """Chance that one more Gaussian neuron makes the representation of all samples of full rank, in the plane.
 
     The neurons so far represent all samples but the last with full rank. Either they do so with the last too, and the
@@ -204,7 +204,7 @@ def rank_gain_probability(batch: ArrayLike, weights: ArrayLike) -> Any:
     return total
 
 
-def _combination(hidden: Any) -> Any:
+def _combination(hidden: Numeric) -> Numeric:
     """a with Σ a_j h_j = h_{t+1}, as good as possible."""
     t = len(hidden) - 1
     if t == 0 or hidden.shape[1] == 0:
@@ -234,7 +234,7 @@ def nearest_column(batch: ArrayLike, weight: ArrayLike, *, normalized: bool) -> 
     return min(range(len(x)), key=lambda i: sizes[i])
 
 
-def sign_flip(batch: ArrayLike, weight: ArrayLike, index: int, *, squared: bool, beyond: Any = 1e-6) -> Any:
+def sign_flip(batch: ArrayLike, weight: ArrayLike, index: int, *, squared: bool, beyond: Numeric = 1e-6) -> Numeric:
     """Products of all samples with `w − (1 + ε)(w·x_i/‖x_i‖^p) x_i`, p = 2 (`squared`) or 1.
 
     Example:
@@ -250,7 +250,7 @@ def sign_flip(batch: ArrayLike, weight: ArrayLike, index: int, *, squared: bool,
     return x @ (w - (1 + beyond) * (x[index] @ w) / size * x[index])
 
 
-def expected_neurons_bound(samples: int, gamma: Any) -> Any:
+def expected_neurons_bound(samples: int, gamma: Numeric) -> Numeric:
     """n/γ.
 
     Example:
@@ -262,7 +262,7 @@ def expected_neurons_bound(samples: int, gamma: Any) -> Any:
     return samples / gamma
 
 
-def full_rank_exponent(alpha: Any, gamma: Any) -> Any:
+def full_rank_exponent(alpha: Numeric, gamma: Numeric) -> Numeric:
     """(α/γ) log(1/α) + (α/γ − 1) log((α − γ)/(1 − γ)): d = αn/γ neurons fail with probability at most exp(−n·this).
 
     Example:
@@ -275,7 +275,7 @@ def full_rank_exponent(alpha: Any, gamma: Any) -> Any:
     return -ratio * log(alpha) + (ratio - 1) * log((alpha - gamma) / (1 - gamma))
 
 
-def full_rank_exponent_simple(alpha: Any) -> Any:
+def full_rank_exponent_simple(alpha: Numeric) -> Numeric:
     """α − 1 − log α, the limit γ → 0 of `full_rank_exponent`.
 
     Example:
@@ -287,7 +287,7 @@ def full_rank_exponent_simple(alpha: Any) -> Any:
     return alpha - 1 - log(alpha)
 
 
-def chernoff_exponent(alpha: Any, gamma: Any, s: Any) -> Any:
+def chernoff_exponent(alpha: Numeric, gamma: Numeric, s: Numeric) -> Numeric:
     """−log of γ eˢ/(1 − (1 − γ)eˢ) · exp(−sα/γ), the bound per sample before it is minimised.
 
     Example:
@@ -300,7 +300,7 @@ def chernoff_exponent(alpha: Any, gamma: Any, s: Any) -> Any:
     return s * alpha / gamma - s - log(gamma) + log(grown)
 
 
-def chernoff_point(alpha: Any, gamma: Any) -> Any:
+def chernoff_point(alpha: Numeric, gamma: Numeric) -> Numeric:
     """The s at which the bound is least: log((α/γ − 1)/((α/γ)(1 − γ))).
 
     Example:
@@ -313,7 +313,7 @@ def chernoff_point(alpha: Any, gamma: Any) -> Any:
     return log((ratio - 1) / (ratio * (1 - gamma)))
 
 
-def _exponential(value: Any) -> Any:
+def _exponential(value: Numeric) -> Numeric:
     if isinstance(value, float | int):
         return float(np.exp(value))
     import mpmath
@@ -321,7 +321,7 @@ def _exponential(value: Any) -> Any:
     return mpmath.exp(value)
 
 
-def pair_steps_joint(share: Any) -> tuple[Any, Any]:
+def pair_steps_joint(share: Numeric) -> tuple[Numeric, Numeric]:
     """P(y₁ = 1, y₂ = 0) and P(y₁ = 1) P(y₂ = 0) for two samples at the angle `share`·π.
 
     After one neuron the rank is at most 1, so that the first is 0. If y₁ = m, the m − 1 neurons before see the second
@@ -336,7 +336,7 @@ def pair_steps_joint(share: Any) -> tuple[Any, Any]:
     return share * 0, share / (1 + share) / 2
 
 
-def pair_step_tail(share: Any, first: int, more: int) -> Any:
+def pair_step_tail(share: Numeric, first: int, more: int) -> Numeric:
     """P(y₂ > m | y₁ = first) for two samples at the angle `share`·π.
 
     Example:
@@ -351,7 +351,7 @@ def pair_step_tail(share: Any, first: int, more: int) -> Any:
     return (1 - share) ** (first - 1) * (share * silent + (1 - share) * shared)
 
 
-def image_points(weights: ArrayLike) -> Any:
+def image_points(weights: ArrayLike) -> Numeric:
     """relu(Wx) for W with two columns at two points of every cell: `(points, d)`, whose rank is the image's dimension.
 
     Example:
@@ -370,7 +370,7 @@ def image_points(weights: ArrayLike) -> Any:
 
 def neurons_until_full_rank(
     batch: ArrayLike, *, rng: np.random.Generator, limit: int, recenter: bool = False, steps: bool = False
-) -> Any:
+) -> Numeric:
     """Draws of y: Gaussian neurons are added until relu(WX) has rank n.
 
     Args:
@@ -416,7 +416,7 @@ def neurons_until_full_rank(
     return np.diff(reached, prepend=0) if steps else limit
 
 
-def _extended(basis: Any, row: Any) -> Any:
+def _extended(basis: Numeric, row: Numeric) -> Numeric:
     """The basis with one more orthonormal vector if the row is not in its span."""
     size = float(np.linalg.norm(row))
     if size == 0:

@@ -38,6 +38,7 @@ from isometer_papers.theory.isometry import (
 def _wide(rng: Rng, count: int) -> Iterator[Instance]:
     """More samples than features."""
     yield {"X": np.array([[3.0, 4.0]])}
+    yield {"X": np.array([[2.0, 1.0, 2.0], [1.0, 0.0, 0.0]])}
     for _ in range(count):
         d = int(rng.integers(1, 5))
         yield {"X": rng.standard_normal((d, d + int(rng.integers(0, 4))))}
@@ -47,6 +48,7 @@ def _tall(rng: Rng, count: int) -> Iterator[Instance]:
     """At most as many samples as features."""
     yield {"X": np.array([[1.0], [0.0]])}
     yield {"X": np.array([[1.0], [1.0]])}
+    yield {"X": np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])}
     for _ in range(count):
         n = int(rng.integers(1, 5))
         yield {"X": rng.standard_normal((n + int(rng.integers(0, 4)), n)) * rng.uniform(0.1, 3)}

@@ -62,15 +62,15 @@ def _one_layer_error(i: Instance, rng: Rng) -> Estimate:
 
 
 def _rows(rng: Rng, count: int) -> Iterator[Instance]:
-    for x in ([[1, 0]], [[1, 0, 0]], [[1, 2, 4, 8]]):
+    for x in ([[1, 0]], [[1, 0, 0], [0, 1, 0]], [[1, 2, 4, 8]]):
         yield {"x": np.array(x, dtype=float)}
     for _ in range(count):
         yield {"x": rng.standard_normal((1, int(rng.integers(2, 9))))}
 
 
 def _along(i: Instance) -> Numeric:
-    """1ᵀ BN(x)ᵀBN(x) 1: the same for every x, hence for G*."""
-    return batch_norm_rows(i["x"], True).sum() ** 2
+    """1ᵀ BN(x)ᵀBN(x) 1/d: the same for every x, hence for G*."""
+    return (batch_norm_rows(i["x"], True).sum(axis=1) ** 2).sum() / len(i["x"])
 
 
 def _starts(rng: Rng, count: int) -> Iterator[Instance]:

@@ -8,6 +8,7 @@ from isometer_papers.claims.daneshmand2021 import (
     figures,
     gaussian,
     initialisation,
+    proof_steps,
     rates,
 )
 from isometer_papers.claims.joudaki2024.orthogonality import assumptions, products
@@ -24,5 +25,6 @@ CLAIMS: tuple[Claim, ...] = (
     *products.CLAIMS,
     *figures.claims(THESIS),
     *initialisation.claims(THESIS),
+    *proof_steps.claims(THESIS),
     *assumptions.BASELINE,
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
-from scipy import integrate, stats
+from scipy import integrate
 
 from isometer.run import seed_of
 from isometer_papers.claims._claim import Claim, Estimate, Instance, Search
@@ -26,24 +26,33 @@ from isometer_papers.theory.rank.gaussian_products import (
 )
 
 
-def _log_square(i: Instance) -> float:
-    """E log w² for one Gaussian w of variance 1, which is the exponent at d = 1, by quadrature."""
-    found, _ = integrate.quad(lambda t: 2 * t * stats.norm.pdf(math.exp(t)) * 2 * math.exp(t), -60, 4, limit=400)
-    return float(found)
+def _log_determinant(i: Instance) -> float:
+    """E log det WWᵀ = Σ_k E log χ²_k, the sum of the exponents of all σ_i², by quadrature in t = log χ²_k."""
+
+    def mean(k: int) -> float:
+        size = 2 ** (k / 2) * math.gamma(k / 2)
+        found, _ = integrate.quad(lambda t: t * math.exp(k * t / 2 - math.exp(t) / 2) / size, -120, 8, limit=400)
+        return float(found)
+
+    return sum(mean(k) for k in range(1, i["width"] + 1))
 
 
-def _exact_log_square(printed: bool) -> Callable[[Instance], tuple[Numeric, Numeric]]:
-    def exact(i: Instance) -> tuple[Numeric, Numeric]:
-        library = mpmath()
-        value = library.quad(
-            # E log X² in t = log |X|, which takes out the singularity at 0
-            lambda t: 4 * t * library.exp(t - library.exp(2 * t) / 2) / library.sqrt(2 * library.pi),
-            [-200, -20, -5, 0, 2, 5],
+def _sum_of_exponents(i: Instance) -> Numeric:
+    return sum(product_exponent_as_printed(i["width"], k) for k in range(1, i["width"] + 1))
+
+
+def _exact_log_determinant(i: Instance) -> tuple[Numeric, Numeric]:
+    library, d = mpmath(), i["width"]
+
+    def mean(k: int) -> Numeric:
+        size = library.mpf(2) ** (library.mpf(k) / 2) * library.gamma(library.mpf(k) / 2)
+        # in t = log χ²_k, which takes out the singularity at 0
+        return library.quad(
+            lambda t: t * library.exp(k * t / 2 - library.exp(t) / 2) / size, [-400, -40, -10, 0, 3, 5, 8]
         )
-        formula = product_exponent_as_printed if printed else product_exponent
-        return value, formula(1, 1, library.mpf(1))
 
-    return exact
+    printed = sum(product_exponent_as_printed(d, k, library.mpf(1)) for k in range(1, d + 1))
+    return sum(mean(k) for k in range(1, d + 1)), printed
 
 
 def _exponent(i: Instance, rng: Rng) -> Estimate:
@@ -133,9 +142,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     asymptotic(
         "001/lem-A.8:eq-A.13",
-        equal(_log_square, lambda i: product_exponent_as_printed(1, 1)),
-        {"one-neuron": cases({"width": 1})},
-        exact=_exact_log_square(True),
+        equal(_log_determinant, _sum_of_exponents),
+        {"widths": cases({"width": 3}, {"width": 2}, {"width": 5})},
+        exact=_exact_log_determinant,
     ),
     asymptotic(
         "001/lem-A.8:eq-A.13#corrected",
