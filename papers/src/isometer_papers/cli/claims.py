@@ -280,9 +280,6 @@ def report(
         Path | None,
         typer.Option("--markdown", metavar="FILE", help="Write Markdown tables.", rich_help_panel=OUTPUT),
     ] = None,
-    json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write everything as JSON.", rich_help_panel=OUTPUT)
-    ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -293,6 +290,9 @@ def report(
         ),
     ] = None,
     paper: Paper = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print all of the ledger as JSON.", rich_help_panel=OUTPUT)
+    ] = False,
 ) -> None:
     """Write the ledger as a page: findings, statements, verdicts, quotations and counterexamples.
 
@@ -303,22 +303,25 @@ def report(
     from isometer_papers.report.ledger_markdown import claims_markdown
     from isometer_papers.report.ledger_page import claims_html
 
-    if html is None and markdown is None and json is None and folder is None:
-        raise IsometerError("the report has no target — pass --html FILE, --markdown FILE, --json FILE or --folder DIR")
+    if html is None and markdown is None and folder is None and not as_json:
+        raise IsometerError("the report has no target — pass --html FILE, --markdown FILE, --folder DIR or --json")
     if folder is not None and paper is not None:
         raise IsometerError("--folder writes all papers, and --paper chooses one — drop one of them")
     rows = ledger(paper)
     known = {row.id for row in rows}
     told = [one for one in findings() if known & set(one.claims)]
-    for path, write in ((html, claims_html), (markdown, claims_markdown), (json, claims_json)):
-        if path is None:
-            continue
-        existing_folder(path.parent)
-        write_whole(path, write(rows, told))
+    written = []
+    for path, write in ((html, claims_html), (markdown, claims_markdown)):
+        if path is not None:
+            existing_folder(path.parent)
+            write_whole(path, write(rows, told))
+            written.append(path)
+    written += [] if folder is None else write_ledger(folder)
+    if as_json:
+        typer.echo(claims_json(rows, told), nl=False)
+        return
+    for path in written:
         console().print(f"report: {path}", highlight=False, soft_wrap=True)
-    if folder is not None:
-        for path in write_ledger(folder):
-            console().print(f"report: {path}", highlight=False, soft_wrap=True)
     next_step(console(), "isometer claims findings")
 
 
