@@ -73,7 +73,8 @@ def ledger_table(page: Path) -> str:
         rows.append(f"| {name} | " + " | ".join(map(str, numbers)) + " |")
     held = whole.corrections["holds"]
     ours = f"{sum(whole.corrections.values())} corrections and intended readings, of which {held} hold"
-    rows += ["", f"{whole.causes} causes are behind the {whole.failures} failures. Counted separately, because they are ours:"]
+    behind = f"{whole.causes} causes are behind the {whole.failures} failures."
+    rows += ["", f"{behind} Counted separately, because they are ours:"]
     return "\n".join([*rows, f"{ours}, and {sum(whole.additions.values())} additions."])
 
 

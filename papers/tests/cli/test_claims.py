@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import json
 from pathlib import Path
 
 from isometer_papers.claims import ledger
@@ -91,7 +90,7 @@ def test_check_needs_one_choice() -> None:
 
 def test_report(tmp_path: Path) -> None:
     html, markdown = tmp_path / "c.html", tmp_path / "c.md"
-    data = json.loads(printed("claims", "report", "--html", str(html), "--markdown", str(markdown), "--json"))
+    data = as_json("claims", "report", "--html", str(html), "--markdown", str(markdown))
     assert len(data["statements"]) == len(ledger())
     page = html.read_text(encoding="utf-8")
     assert page.count("<tr id=") == len(ledger())
