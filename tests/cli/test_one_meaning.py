@@ -153,7 +153,7 @@ def test_kernel_says_which_network_it_is_about(tmp_path: Path) -> None:
     """With its input layer and its readout; `predict` says the same of that text, for real features too."""
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((4, 12)))
     source = ["--input", str(tmp_path / "x.npy")]
-    found = as_json("kernel", "--gamma", "0.5", "--activation", "tanh", "--width", "20", "--depth", "3", *source)
+    found = as_json("kernel", "--gamma", "0.5", "--activation", "relu", "--width", "20", "--depth", "3", *source)
     assert found["network"].startswith("input(12) > dense(20) > repeat(residual(")
     said = as_json("predict", "--network", found["network"], *source, "--metric", "mean_cosine,second_moment")[
         "metrics"
