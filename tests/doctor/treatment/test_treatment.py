@@ -206,11 +206,15 @@ def test_non_square_layers_are_left_out_of_iterative_orthogonalisation() -> None
     assert torch.allclose(treatment.model[0].weight, gain * first, atol=1e-6), "rescaled only"
 
 
-def test_meta_and_quantised_models_are_refused() -> None:
+def test_meta_scripted_and_quantised_models_are_refused() -> None:
     model = chain(3)
     report = quick_look(model, batch(), predict=False)
     with pytest.raises(IsometerError, match="meta device"):
         treat(copy.deepcopy(model).to("meta"), report, batch=batch())
+    scripted = torch.jit.trace(nn.Linear(2, 2), torch.ones(1, 2))
+    for one in (scripted, nn.Sequential(scripted, nn.Linear(2, 2))):
+        with pytest.raises(IsometerError, match="scripted"):
+            treat(one, report, batch=batch())
     stub = type("Quantised", (nn.Module,), {"__module__": "torch.ao.nn.quantized"})()
     with pytest.raises(IsometerError, match="quantised"):
         treat(nn.Sequential(stub, nn.Linear(2, 2)), report, batch=batch())

@@ -86,8 +86,8 @@ def treat(
         A `Treatment`.
 
     Raises:
-        IsometerError: the model cannot be copied, has a hook that holds the model itself, is quantised or has no
-            memory, or an id is not known. The model is then as it was.
+        IsometerError: the model cannot be copied, has a hook that holds the model itself, is quantised, scripted or
+            has no memory, or an id is not known. The model is then as it was.
 
     Example:
         >>> _ = torch.manual_seed(0)
@@ -369,6 +369,11 @@ def _check(model: Any, report: Any) -> None:
             raise IsometerError(
                 f"module {name or type(module).__name__!r} is quantised; expected floating point weights — treat the "
                 "model before quantising it"
+            )
+        if isinstance(module, torch.jit.ScriptModule):
+            raise IsometerError(
+                f"module {name or type(module).__name__!r} is scripted, and its weights cannot be exchanged; expected "
+                "modules of Python — treat the model before scripting it"
             )
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if tensor.is_meta:
