@@ -206,6 +206,7 @@ def test_non_square_layers_are_left_out_of_iterative_orthogonalisation() -> None
     assert torch.allclose(treatment.model[0].weight, gain * first, atol=1e-6), "rescaled only"
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_meta_scripted_and_quantised_models_are_refused() -> None:
     model = chain(3)
     report = quick_look(model, batch(), predict=False)
