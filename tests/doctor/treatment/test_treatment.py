@@ -274,3 +274,18 @@ def test_every_treatable_patient_is_cured(name: str) -> None:
     assert {f.id for f in report.findings} <= set(CONDITIONS)
     treatment = treat(model, report, batch=inputs, target=targets, loss=one.loss)
     assert treatment.cured, treatment.summary
+
+
+class _Slotted(nn.Linear):
+    __slots__ = ("extra",)  # nn.Module's way of copying leaves it out
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return super().forward(inputs) + self.extra
+
+
+def test_a_copy_that_does_not_run_is_refused_in_one_line() -> None:
+    model = nn.Sequential(_Slotted(32, 32))
+    object.__setattr__(model[0], "extra", 0.0)
+    report = quick_look(model, batch(), predict=False)
+    with pytest.raises(IsometerError, match=r"a copy of the model does not run \(AttributeError: .*inplace=True"):
+        treat(model, report, batch=batch())
