@@ -206,11 +206,16 @@ def test_non_square_layers_are_left_out_of_iterative_orthogonalisation() -> None
     assert torch.allclose(treatment.model[0].weight, gain * first, atol=1e-6), "rescaled only"
 
 
-def test_meta_and_quantised_models_are_refused() -> None:
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_meta_scripted_and_quantised_models_are_refused() -> None:
     model = chain(3)
     report = quick_look(model, batch(), predict=False)
     with pytest.raises(IsometerError, match="meta device"):
         treat(copy.deepcopy(model).to("meta"), report, batch=batch())
+    scripted = torch.jit.trace(nn.Linear(2, 2), torch.ones(1, 2))
+    for one in (scripted, nn.Sequential(scripted, nn.Linear(2, 2))):
+        with pytest.raises(IsometerError, match="scripted"):
+            treat(one, report, batch=batch())
     stub = type("Quantised", (nn.Module,), {"__module__": "torch.ao.nn.quantized"})()
     with pytest.raises(IsometerError, match="quantised"):
         treat(nn.Sequential(stub, nn.Linear(2, 2)), report, batch=batch())
@@ -269,3 +274,18 @@ def test_every_treatable_patient_is_cured(name: str) -> None:
     assert {f.id for f in report.findings} <= set(CONDITIONS)
     treatment = treat(model, report, batch=inputs, target=targets, loss=one.loss)
     assert treatment.cured, treatment.summary
+
+
+class _Slotted(nn.Linear):
+    __slots__ = ("extra",)  # nn.Module's way of copying leaves it out
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return super().forward(inputs) + self.extra
+
+
+def test_a_copy_that_does_not_run_is_refused_in_one_line() -> None:
+    model = nn.Sequential(_Slotted(32, 32))
+    object.__setattr__(model[0], "extra", 0.0)
+    report = quick_look(model, batch(), predict=False)
+    with pytest.raises(IsometerError, match=r"a copy of the model does not run \(AttributeError: .*inplace=True"):
+        treat(model, report, batch=batch())

@@ -461,3 +461,9 @@ def test_ctrl_c_while_closing_takes_every_hook_off_first(monkeypatch: pytest.Mon
     assert not model._forward_pre_hooks
     assert not optimizer._optimizer_step_pre_hooks
     assert not optimizer._optimizer_step_post_hooks
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_a_scripted_model_is_refused() -> None:
+    with pytest.raises(IsometerError, match="scripted and takes no hooks"):
+        SignalMonitor(torch.jit.trace(nn.Linear(2, 2), torch.ones(1, 2)))

@@ -18,6 +18,7 @@ from torch import nn
 
 from isometer.doctor import SignalMonitor, diagnose, probe, treat
 from isometer.errors import IsometerError
+from support.difficult.subject import OwnError
 from support.probing import interruption
 from support.probing.fingerprint import Fingerprint, differences, digest
 from support.probing.scope import beyond
@@ -198,7 +199,7 @@ def _ending(problem: BaseException | None, said: list[str], expected: list[str])
         return ("refused" if "\n" not in str(problem) else "error"), text
     if isinstance(problem, KeyboardInterrupt):
         return "interrupted", ""
-    own = any(one.startswith(f"raises {type(problem).__name__}") for one in expected)
+    own = isinstance(problem, OwnError) or any(one.startswith(f"raises {type(problem).__name__}") for one in expected)
     return ("own error" if own else "error"), text[:300]
 
 

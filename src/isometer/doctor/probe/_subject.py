@@ -208,7 +208,7 @@ def all_or_nothing(model: nn.Module, work: Callable[[], Result]) -> Result:
 
 
 def left_alone(model: nn.Module, work: Callable[[], Result]) -> Result:
-    """Call a function that runs working copies of a model; what they share with the model is as it was afterwards.
+    """Call a function that runs working copies of a model; afterwards generators and what copies share are as before.
 
     Copies share what only functions hold, such as an averaged model in the closure of a hook.
 
@@ -220,10 +220,11 @@ def left_alone(model: nn.Module, work: Callable[[], Result]) -> Result:
         >>> calls.item()
         0.0
     """
+    world = World()
     if not any(Reach([model]).beyond()):
-        return work()
+        return guarded(work, world.restore)
     state = Snapshot.of(model)
-    return guarded(work, state.restore)
+    return guarded(work, lambda: (world.restore(), state.restore()))
 
 
 @contextmanager

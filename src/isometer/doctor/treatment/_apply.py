@@ -17,9 +17,10 @@ from isometer.doctor.conditions._prescriptions import PRESCRIPTIONS
 from isometer.doctor.diagnosis._batches import given_batches
 from isometer.doctor.diagnosis._diagnose import diagnose
 from isometer.doctor.diagnosis._report import Report
-from isometer.doctor.probe._subject import Subject, all_or_nothing, left_alone, working_copy
+from isometer.doctor.probe._calling import call
+from isometer.doctor.probe._subject import Subject, all_or_nothing, examined, left_alone, working_copy
 from isometer.doctor.stress._budget import USUAL, Budget, clock_of
-from isometer.doctor.stress._material import Batches
+from isometer.doctor.stress._material import Batches, owned
 from isometer.doctor.stress._objectives import NothingToLearn, usual_loss
 from isometer.doctor.stress._optimizers import OptimizerChoice, optimizer_choices
 from isometer.doctor.stress._outlook import LEARNED, Outlook
@@ -86,8 +87,8 @@ def treat(
         A `Treatment`.
 
     Raises:
-        IsometerError: the model cannot be copied, has a hook that holds the model itself, is quantised or has no
-            memory, or an id is not known. The model is then as it was.
+        IsometerError: the model cannot be copied, has a hook that holds the model itself, is quantised, scripted or
+            has no memory, or an id is not known. The model is then as it was.
 
     Example:
         >>> _ = torch.manual_seed(0)
@@ -115,6 +116,8 @@ def treat(
         given, loss = report.given, report.given.loss if loss is None else loss
     else:
         given = given_batches(working, batch, target, fresh, seed)
+    if not inplace:
+        _check_copy(original, working, given.inputs)
     asked, rate = portable(optimizer, report)
     room = _Room(working, given.inputs, given.target, loss, given.batches, asked, rate, report, seed, whole, told)
 
@@ -370,6 +373,11 @@ def _check(model: Any, report: Any) -> None:
                 f"module {name or type(module).__name__!r} is quantised; expected floating point weights — treat the "
                 "model before quantising it"
             )
+        if isinstance(module, torch.jit.ScriptModule):
+            raise IsometerError(
+                f"module {name or type(module).__name__!r} is scripted, and its weights cannot be exchanged; expected "
+                "modules of Python — treat the model before scripting it"
+            )
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if tensor.is_meta:
             raise IsometerError(
@@ -391,4 +399,21 @@ def _copied(model: nn.Module) -> nn.Module:
         raise IsometerError(
             f"the model cannot be copied ({type(problem).__name__}: {problem}); expected one that copy.deepcopy takes "
             "— pass inplace=True"
+        ) from problem
+
+
+def _check_copy(model: nn.Module, copied: nn.Module, inputs: Any) -> None:
+    """Copying can lose what a class keeps outside its attributes; what the model itself raises is its own."""
+
+    def run(one: nn.Module) -> None:
+        call(one, owned(inputs))
+
+    try:
+        left_alone(model, lambda: Subject(copied).run(run, seed=0))
+    except Exception as problem:
+        with examined(model) as subject:
+            subject.run(run, seed=0)
+        raise IsometerError(
+            f"a copy of the model does not run ({type(problem).__name__}: {problem}); expected one that copy.deepcopy "
+            "copies whole — pass inplace=True"
         ) from problem

@@ -15,8 +15,9 @@ from isometer.errors import IsometerError
 
 def inner(model: nn.Module) -> nn.Module:
     """Of a compiled or distributed model the one within."""
+    parts = dict(model.named_children())
     for name in ("_orig_mod", "module"):
-        within = model._modules.get(name)
+        within = parts.get(name)
         if isinstance(within, nn.Module) and (name == "_orig_mod" or "Parallel" in type(model).__name__):
             return inner(within)
     return model

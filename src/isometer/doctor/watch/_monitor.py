@@ -371,6 +371,10 @@ class SignalMonitor:
 def _check(model: Any, samples: Any) -> None:
     if not isinstance(model, nn.Module):
         raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass one")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise IsometerError(
+            "the model is scripted and takes no hooks; expected a module of Python — watch it before you script it"
+        )
     lazy = next((name for name, one in model.named_parameters() if is_lazy(one)), None)
     if lazy is not None:
         raise IsometerError(
