@@ -84,7 +84,7 @@ def test_a_model_alone_is_judged_by_training() -> None:
 
 
 def test_a_model_that_does_not_tell_its_input() -> None:
-    with pytest.raises(IsometerError, match=r"do not tell the shape .* — pass the shape of one sample"):
+    with pytest.raises(IsometerError, match=r"do not determine the shape .* — pass the shape of one sample"):
         look(nn.ReLU())
 
 

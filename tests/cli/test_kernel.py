@@ -62,7 +62,7 @@ def test_phases_over_a_plane_of_any_two_numbers(tmp_path: Path) -> None:
     assert "is not an axis" in error(*options, "--x", "gain", "--y", "bias=0:1")
     assert "the same number" in error(*options, "--x", "gain=1:2", "--y", "sigma_w=1:2")
     assert "begins at 0" in error(*options, "--x", "gain=0:2", "--y", "bias=0:1")
-    assert "two inputs are no batch" in error("phase", "--norm", "batch")
+    assert "two inputs are not a batch" in error("phase", "--norm", "batch")
 
 
 def test_kernel_command_refuses(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     folder = tmp_path / "out"
     result = invoke(*SMALL, "--grid", "width=8,16,24", "--out", str(folder), code=130)
     text = " ".join(result.stderr.split())
-    assert f"go on with: isometer runs resume {folder}" in text
+    assert f"resume with: isometer runs resume {folder}" in text
     assert len(list((folder / "cells").iterdir())) == 1
 
 

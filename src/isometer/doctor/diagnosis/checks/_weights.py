@@ -96,6 +96,6 @@ def wrong_gain(case: Case, condition: Condition) -> Iterator[Sign]:
             "limit_per_layer": math.exp(_OFF),
         },
         f"The weights of {case.where(off)} have gain {typical:.3g}; "
-        f"{written(view.sites[off[0]].activation)} needs {wanted:.3g}.",
+        f"{written(view.sites[off[0]].activation or 'identity')} needs {wanted:.3g}.",
         f"Nothing normalises the signal in between, so the error compounds over {len(free)} layers.",
     )
