@@ -42,6 +42,23 @@ def test_a_sampled_kernel_says_so() -> None:
     assert exact["error"] <= 1e-9
 
 
+def test_the_phase_of_a_convolutional_network_is_that_of_constant_images() -> None:
+    """χ and the gain at the edge are those of the dense network; what cannot be reduced is named."""
+    images = "input(3, [8, 8]) > conv(3, 64) > repeat(conv(3, 64, gain=2{}) > act('tanh'), 20) > pool > dense(2)"
+    dense = "input(3) > dense(64) > repeat(dense(64, gain=2) > act('tanh'), 20) > dense(2)"
+    plain = as_json("phase", "--network", dense)["point"]
+    for padding, words in (("", "uniform part of images"), (", padding='zeros'", "far from zero-padded borders")):
+        found = as_json("phase", "--network", images.format(padding))
+        assert found["point"] == plain
+        assert words in found["note"]
+    assert "conv with groups" in error("phase", "--network", images.format(", groups=64"))
+    small = "input(3, [4]) > conv(3, 8) > repeat(conv(3, 8) > act('tanh'), 2) > pool > dense(1)"
+    other = "input(3) > dense(8) > repeat(dense(8) > act('tanh'), 2) > dense(1)"
+    first, second = (as_json("solve", "gain", "--network", one) for one in (small, other))
+    assert first["table"] == second["table"]
+    assert len(first["table"]) > 3
+
+
 def test_phases_over_a_plane_of_any_two_numbers(tmp_path: Path) -> None:
     """Of a plain chain they are those of the diagram; of a composition those of each of its networks."""
     options = ("phase", "--activation", "tanh", "--bias", "0.1")
