@@ -239,7 +239,8 @@ class SignalMonitor:
             drifted, by_layer = self._drift.look(model)
             scalars |= drifted
             values["tangent_kernel_drift"] = at_layers(by_layer, [layer.name for layer in found.layers])
-        self.latest = summarize(examination)
+        with_gradients = need_gradients(wanted)
+        self.latest = {k: v for k, v in summarize(examination).items() if with_gradients or "gradient" not in k}
         return replace(found, values=values, scalars=scalars, parameters=seen.parameters, groups=seen.groups)
 
     def _call(self, batch: Any, target: Any) -> tuple[ModelCall, Any]:
