@@ -4,10 +4,9 @@ Two copies of a perceptron, a ResNet and two GPTs train on the same batch, one w
 it comes, one without; they take turns step by step, and who goes first alternates, so that a busy machine slows both
 alike. The share is what the first takes beyond the second, in processor time.
 
-Two things differ from a user's run. The monitor's clock is that of the processor, since on a busy machine the one on the
-wall says little. And its allowance for the first steps, the first observation and a quarter of a second or two
-observations, is without the quarter, so that a short run shows the share that a long one approaches. `share` leaves out
-the first three observations, `seconds_first` is what they took. Intervals are 95 %, by resampling tenths of the run.
+The monitor's allowance for the first steps, the first observation and a quarter of a second or two observations, is
+without the quarter here, so that a short run shows the share that a long one approaches. `share` leaves out the first
+three observations, `seconds_first` is what they took. Intervals are 95 %, by resampling tenths of the run.
 
 Run with `python -m benchmarks monitor`.
 """
@@ -17,10 +16,8 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -30,7 +27,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from isometer.doctor.watch import SignalMonitor, _monitor, _schedule, _tap
+from isometer.doctor.watch import SignalMonitor, _schedule
 
 LIMIT = 0.03
 FIRST = 3  # observations that the allowance pays for
@@ -119,10 +116,10 @@ def cost(make: Callable[[], tuple[nn.Module, Tensor, Tensor]], steps: int) -> di
     begun = steps
     for step in range(steps):
         for which in (0, 1) if step % 2 else (1, 0):
-            start = time.process_time()
+            start = time.perf_counter()
             times[which, step] = (watched, plain)[which].step()
             if which and monitor._clock is not None:
-                monitor._clock += time.process_time() - start  # the other's step is no training time of this one
+                monitor._clock += time.perf_counter() - start  # the other's step is no training time of this one
         if len(monitor.observations) >= FIRST and begun == steps:
             begun = step + 1
     late = times[:, begun:]
@@ -149,24 +146,12 @@ def _interval(times: NDArray[np.float64]) -> list[float]:
     return [float(low), float(high)]
 
 
-@contextmanager
-def _by_processor_time() -> Iterator[None]:
-    """The monitor's clock is the processor's, and its allowance has no quarter of a second."""
-    clock = SimpleNamespace(perf_counter=time.process_time)
-    with (
-        mock.patch.object(_monitor, "time", clock),
-        mock.patch.object(_tap, "time", clock),
-        mock.patch.object(_schedule, "_ALLOWANCE", 0.0),
-    ):
-        yield
-
-
 def run() -> dict[str, Any]:
     """All of them; about a minute of processor time."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     found: dict[str, Any] = {}
-    with _by_processor_time():
+    with mock.patch.object(_schedule, "_ALLOWANCE", 0.0):
         for name, (make, steps) in RUNS.items():
             found[name] = cost(make, steps)
             print(name, found[name], flush=True)
