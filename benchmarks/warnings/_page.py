@@ -52,6 +52,7 @@ def _section(found: dict[str, Any]) -> str:
     return "\n".join(
         [
             *textwrap.wrap(_ABOUT.format(healthy=healthy, faulty=len(runs) - healthy), 120),
+            *([] if "sealed" in found else ["", "**The second roster has not been trained and opened yet.**"]),
             "",
             *_table(found, [_COLUMNS[name] for name in here], here, _ROWS, _row),
             "",
@@ -88,7 +89,9 @@ def _of_way(numbers: Mapping[str, Any], way: str) -> str:
     return f"{one['in_time']} of {one['slow']}" if one else "none"
 
 
-def _cell(share: Mapping[str, Any]) -> str:
+def _cell(share: Mapping[str, Any] | None) -> str:
+    if share is None:
+        return "not known"
     if not share["runs"]:
         return "none"
     low, high = share["interval"]

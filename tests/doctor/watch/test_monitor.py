@@ -79,7 +79,8 @@ def test_training_is_the_same_with_and_without_a_monitor(options: dict[str, Any]
 
 def test_numbers_are_those_of_the_probe() -> None:
     model, x = make().eval(), torch.randn(20, 16, generator=torch.Generator().manual_seed(2))
-    monitor = SignalMonitor(model, samples=20, budget=None, metrics=["soft_rank", "kurtosis", "rms", "rank"])
+    wanted = ["soft_rank", "kurtosis", "rms", "rank", "gradient_log_norm"]
+    monitor = SignalMonitor(model, samples=20, budget=None, metrics=wanted)
     model(x)
     monitor.step(torch.tensor(1.5))
     found = probe(model, x)
@@ -90,8 +91,9 @@ def test_numbers_are_those_of_the_probe() -> None:
     for name in ("soft_rank", "kurtosis", "rank"):  # those that the probe does not measure by itself
         assert float(history[name][layer]) == pytest.approx(float(metric(name).of(hidden)), rel=1e-4)
     assert float(history["loss"]) == 1.5
-    assert monitor.latest == summarize(found) | {"nonfinite_layer": -1.0}
-    assert set(history.data_vars) >= {"soft_rank", "kurtosis", "rms", "rank", "loss"}
+    np.testing.assert_equal(monitor.latest, summarize(found) | {"nonfinite_layer": -1.0})
+    np.testing.assert_array_equal(history["gradient_log_norm"], found.values["gradient_log_norm"])
+    assert set(history.data_vars) >= {*wanted, "loss"}
     assert "effective_rank" not in history  # what only the warnings read is not shown
 
 
@@ -280,9 +282,17 @@ def test_a_killed_run_resumes_without_gaps(tmp_path: Path) -> None:
     history = again[2].history
     # The overshoot of step 5 needs the gradients of step 6 beside the update of step 5, which no checkpoint holds.
     assert math.isnan(history["overshoot"][4])
-    beside = ["overshoot", "score_updates_too_large"]
-    assert history.drop_vars(beside).equals(expected.drop_vars(beside))
+    assert history.drop_vars("overshoot").equals(expected.drop_vars("overshoot"))
     assert history["training_step"].values.tolist() == list(range(1, 9))
+
+
+def test_without_a_metric_that_needs_them_no_gradients_are_read() -> None:
+    model = make()
+    monitor = SignalMonitor(model, budget=None, metrics=["rms"])
+    model(torch.randn(8, 16))
+    monitor.step(1.0)
+    assert np.isfinite(monitor.history["rms"]).all()
+    assert not [name for name in monitor.latest if "gradient" in name]
 
 
 def test_wrapped_and_copied_models() -> None:

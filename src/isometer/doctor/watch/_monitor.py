@@ -119,14 +119,15 @@ class SignalMonitor:
         self._aside = 0.0  # seconds in hooks since the clock was read
         self._stepped = False
         self._complained: set[str] = set()
-        self._due = False
-        self._plan(first=True)
         self._handles: list[Any] = []
-        try:  # last, and taken back if interrupted: nobody could close a monitor that was never returned
-            self._handles.append(model.register_forward_pre_hook(self._tap, with_kwargs=True))
+        self._now_and_then: list[Any] = []  # hooks that only observed steps need
+        self._closed = self._due = False
+        try:  # taken back if interrupted: nobody could close a monitor that was never returned
             if self.optimizer is not None:
-                self._handles.append(self.optimizer.register_step_pre_hook(self._before_update))
                 self._handles.append(self.optimizer.register_step_post_hook(self._after_update))
+            if hasattr(model, "_orig_mod"):  # a compiled model would be compiled again whenever a hook comes or goes
+                self._handles.append(model.register_forward_pre_hook(self._tap, with_kwargs=True))
+            self._plan(first=True)
         except BaseException:
             self.close()
             raise
@@ -189,8 +190,21 @@ class SignalMonitor:
         """Open the tap and keep the weights if the next step is to be observed."""
         self._due = self._is_due(self.steps + 1)
         self._tap.open, self._tap.call = self._due, None
+        self._hook(self._due or self._updates.following)
         if self._due and self.optimizer is None and not first:
             self._guarded(self._updates.before)
+
+    def _hook(self, needed: bool) -> None:
+        """Put on the hooks of observed steps, or take them off: otherwise they would cost more than all the rest."""
+        if needed == bool(self._now_and_then) or self._closed:
+            return
+        for handle in self._now_and_then:
+            handle.remove()
+        self._now_and_then = []
+        if needed and not hasattr(self.model, "_orig_mod"):
+            self._now_and_then.append(self.model.register_forward_pre_hook(self._tap, with_kwargs=True))
+        if needed and self.optimizer is not None:
+            self._now_and_then.append(self.optimizer.register_step_pre_hook(self._before_update))
 
     def _before_update(self, *_: Any) -> None:
         start = time.perf_counter()
@@ -246,7 +260,8 @@ class SignalMonitor:
             drifted, by_layer = self._drift.look(model)
             scalars |= drifted
             values["tangent_kernel_drift"] = at_layers(by_layer, [layer.name for layer in found.layers])
-        self.latest = summarize(examination)
+        with_gradients = need_gradients(wanted)
+        self.latest = {k: v for k, v in summarize(examination).items() if with_gradients or "gradient" not in k}
         return replace(found, values=values, scalars=scalars, parameters=seen.parameters, groups=seen.groups)
 
     def _call(self, batch: Any, target: Any) -> tuple[ModelCall, Any]:
@@ -266,7 +281,7 @@ class SignalMonitor:
             return
         for one in raised:
             _LOGGER.warning("%s", one)
-        numbers = {**self.latest, **{name: v for name, v in seen.scalars.items() if not math.isnan(v)}}
+        numbers = {name: v for name, v in (*self.latest.items(), *seen.scalars.items()) if not math.isnan(v)}
         if self.layers is not None:
             numbers |= _by_layer(seen, self.layers, self.metrics)
             self.latest = {**self.latest, **numbers}
@@ -354,9 +369,9 @@ class SignalMonitor:
     def close(self) -> None:
         """Remove the hooks from model and optimizer; the history is kept."""
         with uninterrupted():  # a second Ctrl-C must not leave hooks behind
-            for handle in self._handles:
+            for handle in (*self._handles, *self._now_and_then):
                 handle.remove()
-            self._handles = []
+            self._handles, self._now_and_then, self._closed = [], [], True
         for outlet in self._outlets:
             if hasattr(outlet, "close") and is_writer():
                 self._guarded(outlet.close, "an outlet could not be closed")
@@ -410,7 +425,9 @@ def _number(loss: Any) -> Any:
         return math.nan
     if isinstance(loss, torch.Tensor):
         loss = loss.detach()
-        return float(loss.mean()) if loss.device.type == "cpu" else loss.float().mean()
+        if loss.device.type == "cpu":
+            return loss.item() if loss.numel() == 1 else float(loss.mean())
+        return loss.float().mean()
     return float(loss)
 
 

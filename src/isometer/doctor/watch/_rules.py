@@ -268,7 +268,7 @@ RULES: tuple[TroubleSign, ...] = (
     ),
     TroubleSign(
         "growing-weights",
-        "all weights grow, so signals and logits grow by their product",
+        "weights grow faster than they did, and signals and logits grow by their product",
         "check the sign of the weight decay, or add some",
         _all_or_one("weight_norm", "the norm of the weights", "the norms of the weights", 0.03, _LOG),
     ),

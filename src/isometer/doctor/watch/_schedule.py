@@ -30,7 +30,7 @@ class Schedule:
         ...         last = step
         ...         seen.append(step)
         >>> seen[:3], seen[-3:]
-        ([1, 2, 3], [109, 113, 117])
+        ([1, 2, 3], [110, 114, 118])
     """
 
     def __init__(self, when: When) -> None:
