@@ -299,7 +299,7 @@ def test_keyboard_alone(new_tab: Callable[..., Tab]) -> None:
     [
         "/activation?activations=relu",
         "/depth?depth=5&width=20",
-        "/clinic?report=patient:mlp-relu-5&other=patient:mlp-relu-10",
+        "/clinic?report=patient:mlp-relu-5&other=patient:mlp-relu-default-10",
         "/start",
         "/start?experiment=dies&step=2",
         "/start?experiment=skip&step=2",
