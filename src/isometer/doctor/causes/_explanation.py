@@ -19,8 +19,9 @@ from isometer.doctor.causes._search import ODD, Cause, RepairSearch, SearchOutco
 from isometer.doctor.causes._weights import weight_repairs
 from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._subject import Subject
+from isometer.doctor.probe._tensor_trees import owned
 from isometer.doctor.stress._budget import ENDLESS, Budget
-from isometer.doctor.stress._material import Material, material, owned
+from isometer.doctor.stress._material import Material, material
 from isometer.doctor.stress._optimizers import OptimizerChoice
 from isometer.doctor.stress._outlook import LEARNED, Outlook
 from isometer.doctor.stress._plans import Plan

@@ -9,7 +9,7 @@ from torch import nn
 
 from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._subject import examined
-from isometer.doctor.probe._tensor_trees import tensors
+from isometer.doctor.probe._tensor_trees import owned, tensors
 from isometer.errors import IsometerError
 
 _IMAGE_SIZES = (32, 28, 64, 224)
@@ -34,7 +34,7 @@ def refusal(model: nn.Module, inputs: Any) -> Exception | None:
     def attempt(copy: nn.Module) -> Exception | None:
         try:
             with torch.no_grad():
-                call(copy, inputs)
+                call(copy, owned(inputs))
         except Exception as problem:  # a model may raise anything
             return problem
         return None

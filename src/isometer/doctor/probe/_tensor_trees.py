@@ -75,3 +75,15 @@ def _refilled(tree: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
     except Exception:
         return items
     return twin
+
+
+def owned(inputs: Any) -> Any:
+    """A copy of the tensors that a model may write to.
+
+    Example:
+        >>> import torch
+        >>> inputs = torch.ones(2)
+        >>> owned({"x": inputs})["x"].zero_().sum().item(), inputs.sum().item()
+        (0.0, 2.0)
+    """
+    return map_tensors(lambda tensor: tensor.detach().clone(), inputs)

@@ -14,7 +14,7 @@ from torch import nn
 
 from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._examine import probe
-from isometer.doctor.probe._tensor_trees import dense, map_tensors
+from isometer.doctor.probe._tensor_trees import dense, map_tensors, owned
 from isometer.doctor.scaling._roles import Role, Roles
 from isometer.doctor.scaling._rules import FIXED, OUTPUT, VECTOR
 from isometer.doctor.scaling._update_effects import (
@@ -24,7 +24,6 @@ from isometer.doctor.scaling._update_effects import (
     noting_gradients,
     rms,
 )
-from isometer.doctor.stress._material import owned
 from isometer.errors import unknown_name
 
 Tensor = torch.Tensor

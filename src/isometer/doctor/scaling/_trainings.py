@@ -15,13 +15,14 @@ from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._given import BatchReader
 from isometer.doctor.probe._made_up import made_up_batch, with_offsets
 from isometer.doctor.probe._subject import Subject
+from isometer.doctor.probe._tensor_trees import owned
 from isometer.doctor.probe._world import World
 from isometer.doctor.scaling._corrected import Corrections
 from isometer.doctor.scaling._measuring import Record, train_and_measure
 from isometer.doctor.scaling._roles import Repeats, Roles, repeats, roles
 from isometer.doctor.scaling._sizes import Built, Factory, Size, build, optimizer_of
 from isometer.doctor.scaling._transfer import final_loss
-from isometer.doctor.stress._material import Batches, choose_loss, is_stream, owned, written
+from isometer.doctor.stress._material import Batches, choose_loss, is_stream, written
 from isometer.doctor.stress._objectives import Loss, Teacher
 from isometer.doctor.stress._optimizers import OptimizerChoice, optimizer_choices
 from isometer.doctor.training._loop import train

@@ -18,10 +18,9 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from isometer.doctor.probe._tensor_trees import dense
+from isometer.doctor.probe._tensor_trees import dense, owned
 from isometer.doctor.scaling._roles import Roles
 from isometer.doctor.scaling._rules import HIDDEN, OUTPUT
-from isometer.doctor.stress._material import owned
 
 Tensor = torch.Tensor
 

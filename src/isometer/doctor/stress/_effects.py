@@ -12,8 +12,7 @@ import torch
 from torch import nn
 
 from isometer.doctor.probe._calling import call
-from isometer.doctor.probe._tensor_trees import dense
-from isometer.doctor.stress._material import owned
+from isometer.doctor.probe._tensor_trees import dense, owned
 from isometer.doctor.stress._optimizers import OptimizerChoice
 from isometer.doctor.stress._race import Track
 

@@ -15,7 +15,7 @@ from torch import nn
 from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._given import BatchReader
 from isometer.doctor.probe._subject import Subject
-from isometer.doctor.probe._tensor_trees import map_tensors, tensors
+from isometer.doctor.probe._tensor_trees import map_tensors, owned, tensors
 from isometer.doctor.probe._world import World
 from isometer.doctor.stress._objectives import (
     ConstantAnswer,
@@ -191,11 +191,6 @@ class Material:
     def loss_of(self, model: nn.Module, pair: Pair) -> Tensor:
         """The loss of a model on a batch."""
         return self.loss(call(model, owned(pair[0])), pair[1])
-
-
-def owned(inputs: Any) -> Any:
-    """A copy that a model may write to."""
-    return map_tensors(lambda tensor: tensor.detach().clone(), inputs)
 
 
 def written(target: Any) -> Any:

@@ -13,7 +13,8 @@ from torch import nn
 
 from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._subject import Subject
-from isometer.doctor.stress._material import Material, owned
+from isometer.doctor.probe._tensor_trees import owned
+from isometer.doctor.stress._material import Material
 from isometer.doctor.stress._optimizers import OptimizerChoice
 from isometer.doctor.stress._reference import by_the_book_
 from isometer.doctor.training._loop import Stepper, train

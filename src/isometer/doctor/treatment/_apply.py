@@ -19,8 +19,9 @@ from isometer.doctor.diagnosis._diagnose import diagnose
 from isometer.doctor.diagnosis._report import Report
 from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._subject import Subject, all_or_nothing, examined, left_alone, working_copy
+from isometer.doctor.probe._tensor_trees import owned
 from isometer.doctor.stress._budget import USUAL, Budget, clock_of
-from isometer.doctor.stress._material import Batches, owned
+from isometer.doctor.stress._material import Batches
 from isometer.doctor.stress._objectives import NothingToLearn, usual_loss
 from isometer.doctor.stress._optimizers import OptimizerChoice, optimizer_choices
 from isometer.doctor.stress._outlook import LEARNED, Outlook

@@ -14,8 +14,8 @@ from torch import nn
 from isometer.doctor.causes._data import InUnits, input_repairs
 from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._subject import all_or_nothing
+from isometer.doctor.probe._tensor_trees import owned
 from isometer.doctor.probe._world import World
-from isometer.doctor.stress._material import owned
 from isometer.doctor.stress._reference import by_the_book_
 from isometer.doctor.treatment._surgery import put
 from isometer.errors import IsometerError, unknown_name
