@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer.doctor.watch._course import NOTHING, CourseDeparture, Floats, RunCourse, CourseScale, SignScore
+from isometer.doctor.watch._course import NOTHING, CourseDeparture, CourseScale, Floats, RunCourse, SignScore
 
 _LOG, _SHARE = CourseScale(0.0), CourseScale(None)
 _RANK = CourseScale(0.05, 1.0)  # a rank of 1 is nothing left: what counts is what is above it

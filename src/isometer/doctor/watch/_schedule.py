@@ -64,11 +64,11 @@ class Purse:
 
     Example:
         >>> purse = Purse(0.03)
-        >>> purse.earn(10.0)
+        >>> purse.earn(20.0)
         >>> for seconds in (0.2, 0.3, 0.3):
         ...     purse.spend(seconds, observed=True)
         >>> purse.affords(), purse.share
-        (True, 0.08)
+        (True, 0.04)
         >>> purse.spend(0.3, observed=True)
         >>> purse.affords()
         False
