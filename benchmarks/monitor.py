@@ -160,7 +160,7 @@ def run() -> dict[str, Any]:
 
 RUNS: dict[str, tuple[Callable[[], tuple[nn.Module, Tensor, Tensor]], int]] = {
     "mlp_6x128_batch_128": (_mlp, 2000),
-    "resnet_9x16_batch_64": (_resnet, 60),
-    "gpt_4x128_batch_16x64": (_gpt, 60),
-    "gpt_6x256_batch_32x64": (partial(_gpt, 256, 6, 32), 10),
+    "resnet_9x16_batch_64": (_resnet, 50),
+    "gpt_4x128_batch_16x64": (_gpt, 50),
+    "gpt_6x256_batch_32x64": (partial(_gpt, 256, 6, 32), 8),
 }

@@ -51,7 +51,7 @@ def _section(found: dict[str, Any]) -> str:
     ways = {way: words for way, words in SECOND.ways.items() if any(way in found[name]["ways"] for name in here)}
     return "\n".join(
         [
-            *textwrap.wrap(_ABOUT.format(healthy=healthy, faulty=len(runs) - healthy), 120),
+            *textwrap.wrap(_ABOUT.format(healthy=healthy, faulty=len(runs) - healthy).strip(), 120),
             *([] if "sealed" in found else ["", "**The second roster has not been trained and opened yet.**"]),
             "",
             *_table(found, [_COLUMNS[name] for name in here], here, _ROWS, _row),

@@ -101,7 +101,11 @@ def _warnings(runs: Sequence[TrainingRun]) -> str:
     if not rows:
         return '<p class="clean healthy">None was raised.</p>'
     head = "".join(f"<th>{word}</th>" for word in ("run", "step", "sign", "where", "why", "what to do"))
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    return f'<div class="scroll">{_table(head, rows)}</div>'
+
+
+def _table(head: str, rows: Sequence[str]) -> str:
+    return f'<table class="outlooks"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
 
 def _findings(runs: Sequence[TrainingRun]) -> str:
@@ -113,7 +117,7 @@ def _findings(runs: Sequence[TrainingRun]) -> str:
     if not rows:
         return ""
     head = "".join(f"<th>{word}</th>" for word in ("run", "step", "finding"))
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    table = _table(head, rows)
     title = '<h2 id="found-title">Findings of the doctor over time</h2>'
     return f'<section aria-labelledby="found-title">{title}<div class="scroll">{table}</div></section>'
 

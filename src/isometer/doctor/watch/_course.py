@@ -29,7 +29,7 @@ _MOST = 1e30  # numbers beyond are as large as this one
 
 
 @dataclass(frozen=True)
-class Departure:
+class CourseDeparture:
     """How far the last observations are from their course, one number a place.
 
     Attributes:
@@ -74,11 +74,11 @@ class RunCourse:
         table: str,
         sign: float,
         tolerance: float,
-        scale: Scale,
+        scale: CourseScale,
         *,
         level: bool = False,
         prepare: Callable[[Floats], Floats] | None = None,
-    ) -> Departure | None:
+    ) -> CourseDeparture | None:
         """How far a quantity rose above its course, or fell below it with `sign` −1.
 
         A course that goes the other way counts as level: a fall that ends is no rise.
@@ -106,7 +106,7 @@ class RunCourse:
         line = _Line.of(known, scale, sign, level=level)
         scores = [line.departures(step, sign * scale(row), tolerance) for step, row in last]
         expected = scale.back(sign * line.at(last[-1][0])[0])
-        return Departure(np.minimum(*scores), last[-1][1], expected)
+        return CourseDeparture(np.minimum(*scores), last[-1][1], expected)
 
     def last(self, name: str) -> Floats:
         """The last two known numbers of a scalar; of the last observation some are known at the next step only."""
@@ -143,7 +143,7 @@ class _Line:
     spread: float
 
     @classmethod
-    def of(cls, known: Sequence[tuple[int, Floats]], scale: Scale, sign: float, *, level: bool) -> _Line:
+    def of(cls, known: Sequence[tuple[int, Floats]], scale: CourseScale, sign: float, *, level: bool) -> _Line:
         x = np.log([step for step, _ in known])
         y = sign * scale(np.stack([row for _, row in known]))
         centre, middle = float(x.mean()), y.mean(axis=0)
@@ -185,13 +185,13 @@ NOTHING = SignScore(math.nan)
 
 
 @dataclass(frozen=True)
-class Scale:
+class CourseScale:
     """On which departures add up: log₁₀ of what is above `least`, plus `floor`; the number itself if that is `None`.
 
     Example:
-        >>> Scale(0.0)(np.array([1.0, 100.0])).tolist(), Scale(None)(np.array([0.5])).tolist()
+        >>> CourseScale(0.0)(np.array([1.0, 100.0])).tolist(), CourseScale(None)(np.array([0.5])).tolist()
         ([0.0, 2.0], [0.5])
-        >>> Scale(0.0).back(np.array([2.0])).tolist()
+        >>> CourseScale(0.0).back(np.array([2.0])).tolist()
         [100.0]
     """
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer.doctor.watch._course import NOTHING, Departure, Floats, RunCourse, Scale, SignScore
+from isometer.doctor.watch._course import NOTHING, CourseDeparture, CourseScale, Floats, RunCourse, SignScore
 
-_LOG, _SHARE = Scale(0.0), Scale(None)
-_RANK = Scale(0.05, 1.0)  # a rank of 1 is nothing left: what counts is what is above it
-_ENTROPY = Scale(1e-3)
-_STANDSTILL = Scale(1e-12)  # relative updates and gradients below this are none
+_LOG, _SHARE = CourseScale(0.0), CourseScale(None)
+_RANK = CourseScale(0.05, 1.0)  # a rank of 1 is nothing left: what counts is what is above it
+_ENTROPY = CourseScale(1e-3)
+_STANDSTILL = CourseScale(1e-12)  # relative updates and gradients below this are none
 _COUNTED = 0.02  # norm of a vector over that of matrices, from which on its growth counts
 _TWICE = 2  # observations that make an overshoot more than chance
 _ONE = 2.0  # tolerances that a single matrix may depart where all together may depart one
@@ -56,7 +56,7 @@ def _worst(scores: Floats, chosen: NDArray[np.bool_], say: Callable[[int], str],
     return SignScore(float(scores[at]), places, say(at))
 
 
-def _said(words: str, found: Departure, form: str = ".3g") -> Callable[[int], str]:
+def _said(words: str, found: CourseDeparture, form: str = ".3g") -> Callable[[int], str]:
     return lambda at: f"{words} is {found.now[at]:{form}}, and its course led to {found.expected[at]:{form}}"
 
 
@@ -84,7 +84,7 @@ def _of_layers(
     sign: float,
     tolerance: float,
     where: Callable[[RunCourse], NDArray[np.bool_]] = _hidden,
-    scale: Scale = _LOG,
+    scale: CourseScale = _LOG,
     form: str = ".3g",
 ) -> Callable[[RunCourse], SignScore]:
     """A score: how far a metric is above its course somewhere, or below it with sign −1."""
@@ -99,7 +99,7 @@ def _of_layers(
 
 
 def _of_matrices(
-    name: str, words: str, sign: float, tolerance: float, scale: Scale = _LOG
+    name: str, words: str, sign: float, tolerance: float, scale: CourseScale = _LOG
 ) -> Callable[[RunCourse], SignScore]:
     """The same of a number of each matrix of parameters."""
 
@@ -167,7 +167,7 @@ def _standstill(course: RunCourse) -> SignScore:
 
 
 def _all_or_one(
-    name: str, words: str, all_words: str, tolerance: float, scale: Scale
+    name: str, words: str, all_words: str, tolerance: float, scale: CourseScale
 ) -> Callable[[RunCourse], SignScore]:
     """How far a number of matrices rose: all together, in the median, or one of them, which may depart twice as far."""
 
@@ -194,7 +194,7 @@ def _vectors(course: RunCourse) -> SignScore:
     matrices = course.chosen(len(norms))
     if matrices.all():
         return NOTHING
-    counted = Scale(_COUNTED * float(np.median(norms[matrices])))
+    counted = CourseScale(_COUNTED * float(np.median(norms[matrices])))
     found = course.departure("weight_norm", "parameters", 1.0, 0.1, counted)
     if found is None:
         return NOTHING
