@@ -126,7 +126,7 @@ def test_the_line_says_what_is_kept(tmp_path: Path) -> None:
     # on a busy machine it also says how far it is
     assert all(re.match(r"note: the simulation takes about|\d of 4 cells", one) for one in notes), notes
     assert line.startswith("interrupted: ")
-    assert line.endswith("are kept; go on with: isometer runs resume s")
+    assert line.endswith("are kept; resume with: isometer runs resume s")
 
 
 def test_inside_of_another_program(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

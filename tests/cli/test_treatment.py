@@ -77,6 +77,6 @@ def test_patients_are_listed_with_condition_and_outcome() -> None:
     rows = {row["name"]: row for row in as_json("patients")["patients"]}
     assert set(rows) == set(PATIENTS)
     assert rows["mlp-dead-10"]["condition"] == list(PATIENTS["mlp-dead-10"].findings)
-    assert rows["mlp-dead-10"]["treatment"]["applied"] == ["zero-bias"]
+    assert rows["mlp-dead-10"]["treatment"]["applied"] == ["redraw"]
     assert "mlp-dead-10" in printed("patients", "--family", "mlp")
     assert error("patients", "--family", "x")

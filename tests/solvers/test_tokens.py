@@ -108,7 +108,7 @@ def test_a_wrong_answer_does_not_pass_the_check() -> None:
         (("deepnorm", "gpt(width=16, heads=2, tokens=4, causal=False)"), {}, "norm='post'"),
         (("qk_gain", "gpt(width=16, heads=2, tokens=4, causal=False)"), {"entropy": 2.0}, "a share"),
         (("skip", "gpt(width=16, heads=2, tokens=4, causal=False)"), {"entropy": 0.1}, "expected update"),
-        (("gain", "gpt(width=16, heads=2, tokens=4, causal=False)"), {"update": 0.1}, "about transformers"),
+        (("gain", "gpt(width=16, heads=2, tokens=4, causal=False)"), {"update": 0.1}, "apply to transformers"),
         (("depth", "gpt(width=16, heads=2, tokens=4, causal=False)"), {"token_cosine": 1.0}, "between"),
         (("branch", "gpt(width=16, heads=2, tokens=4, causal=False)"), {"update": -1.0}, "positive"),
     ],
@@ -123,5 +123,5 @@ def test_the_command_solves_for_transformers() -> None:
     found = as_json("solve", "deepnorm", "--network", network)
     assert found["solutions"] == pytest.approx([4**0.25, 16**-0.25])
     assert "blocks" in printed("solve", "depth", "--token-cosine", "0.9", "--network", network)
-    assert "about transformers" in error("solve", "gain", "--update", "3")
+    assert "apply to transformers" in error("solve", "gain", "--update", "3")
     assert "expected --network" in error("solve", "qk-gain")

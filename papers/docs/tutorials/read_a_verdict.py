@@ -20,18 +20,18 @@ print(printed.verdict, "·", printed.certified_by)
 # *Refuted* means that the statement fails in a concrete case that anyone can recompute. The ledger stores that case.
 
 print(printed.counterexample)
-# → {'instance': {'phi': 'erf', 'rho': 0.1, 'depth': 5}, 'value': 0.0681..., 'bound': 0.0401...}
+# → {'instance': {'phi': 'sin', 'rho': 0.5, 'depth': 1}, 'value': 0.7966..., 'bound': 0.7615...}
 
-# For the activation erf, two inputs of cosine 0.1, after five layers: the left side is 0.068, and the bound says at
-# most 0.040. Four lines repeat the calculation without the ledger:
+# For the activation sin, two inputs of cosine 0.5, after one layer: the left side is 0.797, and the bound says at most
+# 0.762. Four lines repeat the calculation without the ledger:
 
 from isometer import kernel_map  # noqa: E402
 
-kernel = kernel_map("erf")
-rho = kernel.iterate(0.1, 5).cosine[-1]
-left, right = abs(rho) / (1 - abs(rho)), 0.1 / 0.9 / kernel.slope(1.0) ** 5
+kernel = kernel_map("sin")
+rho = kernel.iterate(0.5, 1).cosine[-1]
+left, right = abs(rho) / (1 - abs(rho)), 0.5 / 0.5 / kernel.slope(1.0)
 print(f"{left:.4f} ≤ {right:.4f} is {left <= right}")
-# → 0.0682 ≤ 0.0402 is False
+# → 0.7967 ≤ 0.7616 is False
 assert abs(left - printed.counterexample["value"]) < 1e-9
 
 # ## What is true instead

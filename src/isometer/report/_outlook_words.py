@@ -202,7 +202,8 @@ def _rates(one: Mapping[str, Any]) -> str:
 def _at_rate(at: Mapping[str, Any] | None) -> str:
     if at is None:
         return "–"
-    return f"{rate_text(at['rate'])}: {ANSWERS[outcome(at['verdict'], at['probability'])]} ({_share(at['progress'])} %)"
+    answer = ANSWERS[outcome(at["verdict"], at.get("probability"))]
+    return f"{rate_text(at['rate'])}: {answer} ({_share(at['progress'])} %)"
 
 
 def _progress(evidence: Mapping[str, Any], prefix: str, fresh: bool) -> str:

@@ -113,7 +113,7 @@ def with_ends(spec: Spec, features: int | None = None) -> Spec:
 
     Example:
         >>> print(with_ends(Spec("input(4) > repeat(residual(act('relu') > dense), 3) > norm('rms')")))
-        input(4) > dense > repeat(residual(act('relu') > dense), 3) > norm('rms') > dense(1)
+        input(4) > dense(4) > repeat(residual(act('relu') > dense), 3) > norm('rms') > dense(1)
         >>> print(with_ends(Spec("input(4) > dense > act('relu') > dense(2)")))
         input(4) > dense > act('relu') > dense(2)
         >>> print(with_ends(Spec("input(4) > repeat(residual(act('relu') > dense), 3) > norm('rms')"), 9))

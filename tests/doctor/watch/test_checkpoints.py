@@ -95,7 +95,7 @@ def test_bad_files_are_one_line(model_file: Path, tmp_path: Path) -> None:
     assert "junk_1.pt" in error("doctor", target, "--checkpoints", "junk*.pt")
     torch.save(nn.Linear(3, 3).state_dict(), tmp_path / "wrong_1.pt")
     assert "do not fit the model" in error("doctor", target, "--checkpoints", "wrong*.pt")
-    assert "--lr is about one state" in error("doctor", target, "--checkpoints", "wrong*.pt", "--lr", "1")
+    assert "--lr applies to one state" in error("doctor", target, "--checkpoints", "wrong*.pt", "--lr", "1")
 
 
 def test_steps_of_files(tmp_path: Path) -> None:

@@ -131,5 +131,5 @@ def test_bad_input_is_named() -> None:
         PresetPlane("gpt(blocks=2)", "qk", "branch")
     with pytest.raises(IsometerError, match="expected a preset"):
         PresetPlane("dense > act('relu')", "a", "b")
-    with pytest.raises(IsometerError, match="no number"):
+    with pytest.raises(IsometerError, match="not a number"):
         PresetPlane("gpt(blocks=2)", "norm", "branch")

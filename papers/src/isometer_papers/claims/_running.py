@@ -49,7 +49,7 @@ def check_here(
         Their results, in order.
 
     Example:
-        >>> [result.verdict for result in check_here(find("002/lem-1"))]
+        >>> [result.verdict for result in check_here(find("002/lem-1:eigenvalues"))]
         ['refuted', 'holds']
     """
     found = []

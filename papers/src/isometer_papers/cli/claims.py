@@ -90,7 +90,10 @@ def list_claims(
         ),
     ] = None,
     statement: Annotated[
-        str | None, typer.Option("--statement", metavar="TEXT", help="Only those with these words in place or text.")
+        str | None,
+        typer.Option(
+            "--statement", metavar="TEXT", help="Only those with these words in place or text.", rich_help_panel=CHOICE
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
