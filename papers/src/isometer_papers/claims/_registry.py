@@ -84,8 +84,8 @@ def find(identifier: str) -> tuple[Claim, ...]:
     """The claims that an ID names: itself, or all parts of an inventory ID, corrections included.
 
     Example:
-        >>> [claim.id for claim in find("002/lem-1:eigenvalues")]
-        ['002/lem-1:eigenvalues', '002/lem-1:eigenvalues#corrected']
+        >>> [claim.id for claim in find("002/lem-1")]
+        ['002/lem-1', '002/lem-1#corrected', '002/lem-1:eigenvalues', '002/lem-1:eigenvalues#corrected']
     """
     number = identifier.partition("/")[0]
     known = claims_of(number) if number in papers() else all_claims()

@@ -49,8 +49,8 @@ def check_here(
         Their results, in order.
 
     Example:
-        >>> [result.verdict for result in check_here(find("002/lem-1:eigenvalues"))]
-        ['refuted', 'holds']
+        >>> [result.verdict for result in check_here(find("002/lem-1"))]
+        ['refuted', 'holds', 'refuted', 'holds']
     """
     found = []
     for i, claim in enumerate(claims):
