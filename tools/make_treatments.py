@@ -243,7 +243,8 @@ def results_table(patients: dict[str, Any]) -> list[str]:
         if result:
             word = "yes" if result["better"] else "**no, worse**" if result["worse"] else "no"
             cells = [_range(result["loss_before"]), _range(result["loss_after"]), str(len(record["trials"])), word]
-        applied = ", ".join(f"`{one}`" for one in record["applied"]) or "nothing applies"
+        alone = "none: the stress test says that it trains" if record.get("trains", [False])[0] else "nothing applies"
+        applied = ", ".join(f"`{one}`" for one in record["applied"]) or alone
         rows.append(f"| `{name}` | {lists[0]} | {applied} | {lists[1]} | {' | '.join(cells)} |")
     return rows
 
