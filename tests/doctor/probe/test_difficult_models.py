@@ -119,6 +119,7 @@ def test_an_interrupted_probe_changes_nothing(name: str, kind: str) -> None:
         ("mlp:counts_calls", "monitor"),
         ("embedding:embedding_max_norm", "monitor"),
         ("mlp:cache_of_keys_and_values", "treat"),
+        ("attention:empty_parameters+expanded_parameter+scripted_part", "diagnose"),
         ("mlp:averaged_model", "treat"),
         ("mlp:buffer_set", "treat"),
     ],

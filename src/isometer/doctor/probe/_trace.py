@@ -63,7 +63,7 @@ def numbers_of(tensor: Tensor | Numbers) -> Numbers:
         tuple(entries[:: max(1, len(entries) // 8)].tolist()),
         float(wide.square().mean()),
         float(torch.linalg.vector_norm(values.double())),
-        values.dim() == 2 and _is_orthogonal(values),
+        values.dim() == 2 and values.numel() > 0 and _is_orthogonal(values),
         constant(values),
     )
 

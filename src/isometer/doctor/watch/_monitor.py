@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("isometer.monitor")
 _SPECTRA = {"weight_spectral_norm", "weight_isometry_gap"}
+_ATTEMPTS = 5  # at removing hooks, each of which Ctrl-C may interrupt
 
 
 class SignalMonitor:
@@ -368,13 +369,25 @@ class SignalMonitor:
 
     def close(self) -> None:
         """Remove the hooks from model and optimizer; the history is kept."""
-        with uninterrupted():  # a second Ctrl-C must not leave hooks behind
-            for handle in (*self._handles, *self._now_and_then):
-                handle.remove()
-            self._handles, self._now_and_then, self._closed = [], [], True
+        self._unhook()
         for outlet in self._outlets:
             if hasattr(outlet, "close") and is_writer():
                 self._guarded(outlet.close, "an outlet could not be closed")
+
+    def _unhook(self) -> None:
+        """Ctrl-C, once or again and again, waits until all hooks are removed."""
+        waiting: KeyboardInterrupt | None = None
+        for _ in range(_ATTEMPTS):
+            try:
+                with uninterrupted():
+                    for handle in (*self._handles, *self._now_and_then):
+                        handle.remove()
+                    self._handles, self._now_and_then, self._closed = [], [], True
+                break
+            except KeyboardInterrupt as problem:  # before the signals were held back, or when they were let go
+                waiting = problem
+        if waiting is not None:
+            raise waiting
 
     def __enter__(self) -> SignalMonitor:
         return self
