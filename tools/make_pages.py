@@ -34,6 +34,7 @@ PAGES += (DOCS / "findings.md", DOCS / "power.md", DOCS / "sentences.md", *sorte
 TRIAL = ROOT / "docs" / "trial.md"
 DOCTOR = ROOT / "docs" / "doctor.md"
 RELIABILITY_PAGE, FUZZ = ROOT / "docs" / "reliability.md", ROOT / "docs" / "reliability.json"
+PROBING = ROOT / "docs" / "probing.json"
 PAGES += (TRIAL, DOCTOR, RELIABILITY_PAGE)
 FITTED = ROOT / "src" / "isometer" / "doctor" / "stress" / "fitted.json"
 RELIABILITY = ROOT / "src" / "isometer" / "doctor" / "diagnosis" / "reliability.json"
@@ -131,6 +132,28 @@ def fuzz_table() -> str:
     return "\n".join([*rows, *(["", f"Broken: {'; '.join(broken)}."] if broken else [])])
 
 
+def probing_table() -> str:
+    """What became of difficult models, as `tools/check_probing.py` found."""
+    found = json.loads(PROBING.read_text(encoding="utf-8"))
+    names = {
+        "difficult": "difficult models",
+        "lines": "at every line",
+        "transformers": "architectures of `transformers`",
+    }
+    rows = ["| models | operation | models | cases | unchanged | refused | out of scope | not as promised |"]
+    rows.append("|---" * 8 + "|")
+    groups: dict[tuple[str, str], Counter[str]] = {}
+    for one in found["totals"]:
+        counts = groups.setdefault((one["suite"], one["operation"]), Counter())
+        counts.update({key: value for key, value in one.items() if isinstance(value, int) and key != "models"})
+        counts["models"] = max(counts["models"], one["models"])
+    for (suite, operation), counts in groups.items():
+        bad = sum(counts[key] for key in ("changed", "error", "hung", "crashed"))
+        numbers = [*(counts[key] for key in ("models", "cases", "unchanged", "refused", "beyond")), bad]
+        rows.append(f"| {names[suite]} | `{operation}` | " + " | ".join(map(str, numbers)) + " |")
+    return "\n".join(rows)
+
+
 def _ledger_link(paper: Paper, page: Path) -> str:
     return f"[{paper.cited}]({_link(DOCS / 'ledger' / f'{paper.key}.md', page)})"
 
@@ -146,7 +169,7 @@ def parts(page: Path) -> dict[str, str]:
     if page == DOCTOR:
         return doctor_parts()
     if page == RELIABILITY_PAGE:
-        return {"reliability": fuzz_table()}
+        return {"reliability": fuzz_table(), "probing": probing_table()}
     made = {"papers": papers_table(page), "ledger": ledger_table(page), "figures": figures_list(page)}
     made["trial sentence"] = trial_sentence()
     made |= {"findings": findings_list(page), "findings in full": findings_markdown(findings(), level=2)}

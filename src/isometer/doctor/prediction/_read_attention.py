@@ -178,7 +178,10 @@ class AttentionReader:
                 raise NotInLanguage(f"{step.name} stands between scores and softmax")
             at = self._ways.reads[at][0]
         product = self._trace[at]
-        q, k = (self._side(one) for one in self._ways.reads[at])
+        sides = self._ways.reads[at]
+        if len(sides) != 2:
+            raise NotInLanguage(f"{product.name} multiplies queries or keys that do not come from the input")
+        q, k = map(self._side, sides)
         if len(product.read_shape) != 4:
             raise NotInLanguage(f"{product.name} multiplies queries and keys that are not (samples, heads, …)")
         causal = _causal(mask, 0.0)
