@@ -140,7 +140,7 @@ def probing_table() -> str:
         "lines": "at every line",
         "transformers": "architectures of `transformers`",
     }
-    rows = ["| models | operation | models | cases | unchanged | refused | out of scope | not as promised |"]
+    rows = ["| models | operation | how many | cases | unchanged | refused | out of scope | not as promised |"]
     rows.append("|---" * 8 + "|")
     groups: dict[tuple[str, str], Counter[str]] = {}
     for one in found["totals"]:
