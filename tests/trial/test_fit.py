@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from isometer.doctor.stress._outlook import Evidence, judged
+from isometer.doctor.stress._outlook import Evidence, judged, verdict_at
 from isometer.trial._doubtful import doubtful
 from isometer.trial._fit import (
     _PENALTY,
@@ -20,7 +21,6 @@ from isometer.trial._fit import (
     logistic,
     probability,
     reliability_curve,
-    verdict_of,
 )
 from isometer.trial._records import MEMBERS, STRESS, TRUTHS, read_members, read_records, stresses, truths, write_records
 from isometer.trial._seal import development
@@ -78,7 +78,17 @@ def test_the_doctor_says_what_the_fit_says() -> None:
     for k in range(11):
         seen = Evidence(k / 10, 1 - k / 20, 0.5, 0.9, early=k / 20, repaired=0.6, yardstick=0.5)
         expected = float(probability(weights, np.array([seen.features()]))[0])
-        assert judged(seen) == (verdict_of(expected, held_back=seen.held_back), pytest.approx(expected, rel=1e-9))
+        assert judged(seen) == (verdict_at(expected, seen, limits), pytest.approx(expected, rel=1e-9))
+
+
+def test_a_late_start_alone_is_not_sick() -> None:
+    """What it learned in the end counts: beside its reference, and beside what can be learned at all."""
+    late = Evidence(0.18, 0.08, 0.27, 0.6, early=0.001, repaired=0.28, yardstick=0.39)
+    verdict, chance = judged(late)
+    assert verdict == "slow"
+    assert chance < THRESHOLDS["fresh batches"]["sick"]
+    for worse in ({"fresh": 0.15}, {"yardstick": 0.9}, {"fresh": 0.07, "reference_fresh": 0.1, "repaired": math.nan}):
+        assert judged(replace(late, **worse))[0] == "sick", worse
 
 
 @pytest.fixture

@@ -184,8 +184,8 @@ def baseline_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
         >>> from dataclasses import asdict
         >>> import numpy as np
         >>> from isometer.trial import family_named
-        >>> drawn = family_named("moe-mlp").draw(np.random.default_rng(0), False)
-        >>> cell = {"family": "moe-mlp", "blueprint": asdict(drawn), "fault": None, "severity": {}, "weights": 7}
+        >>> drawn = family_named("additive-model").draw(np.random.default_rng(0), False)
+        >>> cell = {"family": "additive-model", "blueprint": asdict(drawn), "fault": None, "severity": {}, "weights": 7}
         >>> found = json.loads(baseline_cell(cell, 0)["record"].item())
         >>> sorted(found)
         ['adam', 'initialization', 'sgd']

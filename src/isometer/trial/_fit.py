@@ -27,8 +27,12 @@ from isometer.trial._seal import openings
 Floats = NDArray[np.float64]
 KINDS = {"fresh batches": "fresh", "one batch": "one"}
 """What a fit is for, and which batches of the trial it is fitted to."""
-THRESHOLDS = {"fresh batches": {"trains": 0.8, "sick": 0.7}, "one batch": {"trains": 0.8, "sick": 0.65}}
-"""Probabilities from which on a model is said to train, and below which it is said to be sick.
+THRESHOLDS: Mapping[str, Mapping[str, Any]] = {
+    "fresh batches": {"trains": 0.8, "sick": 0.7, "keeps_up": [0.6, 0.33]},
+    "one batch": {"trains": 0.8, "sick": 0.65},
+}
+"""Probabilities from which on a model is said to train, and below which it is said to be sick; and the shares of its
+reference and of what can be learned from which on one that starts late is not (`verdict_at`).
 
 Five models of the trial train for one that is sick. Among models that people bring since they do not seem to train it
 may be one for one, and 0.7 then means 0.3.
@@ -108,14 +112,14 @@ class Cases:
         features: one row per case.
         trains: the truth.
         kin: group of related families.
-        held_back: whether what is odd about a model costs it half of what it could learn.
+        seen: what the features are made of.
     """
 
     names: tuple[tuple[str, str], ...]
     features: Floats
     trains: NDArray[np.bool_]
     kin: tuple[str, ...]
-    held_back: tuple[bool, ...] = ()
+    seen: tuple[Evidence, ...] = ()
 
 
 def cases(folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[str, bool]], batch: str) -> Cases:
@@ -134,7 +138,7 @@ def cases(folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[s
         np.array([row[1].features() for row in rows]),
         np.array([row[2] for row in rows], dtype=np.bool_),
         tuple(row[3] for row in rows),
-        tuple(row[1].held_back for row in rows),
+        tuple(row[1] for row in rows),
     )
 
 
@@ -176,22 +180,11 @@ def numbers_at_opening(folder: Path) -> Mapping[str, Any]:
     return found
 
 
-def verdict_of(chance: float, batch: str = "fresh", *, held_back: bool = False) -> str:
-    """What a probability of training amounts to.
-
-    Args:
-        chance: the probability.
-        batch: what the stress test was given.
-        held_back: whether what is odd about the model costs it half of what it could learn.
-
-    Example:
-        >>> verdict_of(0.99), verdict_of(0.67), verdict_of(0.67, "one"), verdict_of(0.99, held_back=True)
-        ('trains', 'sick', 'slow', 'slow')
-    """
-    limits = THRESHOLDS[_kind(batch)]
-    if chance >= limits["trains"] and held_back:
-        return "slow"
-    return "trains" if chance >= limits["trains"] else "sick" if chance < limits["sick"] else "slow"
+def limits_for(folder: Path, members: Sequence[Member], batch: str) -> Mapping[str, Any]:
+    """The limits of verdicts: those that the seal was opened for if the members are sealed, else those of now."""
+    sealed = any(member.sealed for member in members)
+    found: Mapping[str, Any] = (numbers_at_opening(folder) if sealed else THRESHOLDS)[_kind(batch)]
+    return found
 
 
 def _kind(batch: str) -> str:
@@ -214,7 +207,8 @@ def reliability_curve(probabilities: Floats, trains: NDArray[np.bool_]) -> list[
         if count:
             ends = stats.binomtest(well, count).proportion_ci(0.95, method="wilson")
             expected = float(probabilities[inside].mean())
-            found.append(ReliabilityBin(low, high, count, expected, well, (float(ends.low), float(ends.high))))
+            interval = (round(float(ends.low), 6), round(float(ends.high), 6))
+            found.append(ReliabilityBin(low, high, count, round(expected, 6), well, interval))
     return found
 
 

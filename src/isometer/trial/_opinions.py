@@ -29,9 +29,9 @@ def doctor_cell(cell: Mapping[str, Any], seed: int) -> xarray.Dataset:
         >>> from dataclasses import asdict
         >>> import numpy as np
         >>> from isometer.trial import family_named
-        >>> drawn = family_named("moe-mlp").draw(np.random.default_rng(0), False)
-        >>> cell = {"family": "moe-mlp", "blueprint": asdict(drawn), "fault": "one-zero", "severity": {"place": 0.5},
-        ...         "weights": 0, "batch": "real"}
+        >>> drawn = family_named("additive-model").draw(np.random.default_rng(0), False)
+        >>> cell = {"family": "additive-model", "blueprint": asdict(drawn), "fault": "one-zero",
+        ...         "severity": {"place": 0.5}, "weights": 0, "batch": "real"}
         >>> sorted(json.loads(doctor_cell(cell, 0)["record"].item()))
         ['error', 'findings']
     """

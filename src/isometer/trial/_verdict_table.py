@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from isometer.trial._fit import judged_cases, verdict_of
+from isometer.doctor.stress._outlook import verdict_at
+from isometer.trial._fit import judged_cases, limits_for
 from isometer.trial._members import Member
 from isometer.trial._records import OPTIMIZERS
 from isometer.trial._shares import Share, share
@@ -54,12 +55,13 @@ def verdict_counts(folder: Path, members: Sequence[Member]) -> list[VerdictCount
     table = []
     for batch in STRESSED.values():
         found, chances = judged_cases(folder, members, clear, batch)
+        limits = limits_for(folder, members, batch)
         failed = failed_tests(folder, members, clear, batch)
         for optimizer in OPTIMIZERS if found.names else ():
-            said = dict.fromkeys(failed[optimizer], "unknown")
+            said: dict[str, str] = dict.fromkeys(failed[optimizer], "unknown")
             for place, (name, own) in enumerate(found.names):
                 if own == optimizer:
-                    said[name] = verdict_of(float(chances[place]), batch, held_back=found.held_back[place])
+                    said[name] = verdict_at(float(chances[place]), found.seen[place], limits)
             table.append(_counts(optimizer, batch, said, clear[optimizer], sound))
     return table
 

@@ -88,6 +88,19 @@ class Evidence:
         """Whether the model learns less than half of what its reference does without what is odd."""
         return not math.isnan(self.fresh) and self._beside(self.repaired) < math.log(_HALF)
 
+    def keeps_up(self, reference: float, best: float) -> bool:
+        """Whether the model learned, and in the end reached these shares of its reference and of what can be learned.
+
+        Some models start late: after the first round they look like those that never learn.
+
+        Example:
+            >>> late = Evidence(0.19, 0.1, 0.27, 0.6, early=0.0, repaired=0.28, yardstick=0.39)
+            >>> late.keeps_up(0.6, 0.33), late.keeps_up(0.6, 0.5)
+            (True, False)
+        """
+        beside = max(self.ability, self.ability + self.headroom)
+        return self.ability >= max(LEARNED, reference * beside, best * self.best)
+
     def features(self) -> tuple[float, ...]:
         """The numbers that the probability is made of, logarithms of progress and of shares: larger is better."""
         if math.isnan(self.fresh):
@@ -198,9 +211,30 @@ def judged(evidence: Evidence) -> tuple[TrainingVerdict, float]:
     fit = fitted()["one batch" if math.isnan(evidence.fresh) else "fresh batches"]
     logit = fit["constant"] + sum(w * x for w, x in zip(fit["weights"], evidence.features(), strict=True))
     probability = 1 / (1 + math.exp(-max(-50.0, min(50.0, logit))))
-    if probability >= fit["trains"]:
-        return ("slow" if evidence.held_back else "trains"), probability
-    return ("sick" if probability < fit["sick"] else "slow"), probability
+    return verdict_at(probability, evidence, fit), probability
+
+
+def verdict_at(probability: float, evidence: Evidence, limits: Mapping[str, Any]) -> TrainingVerdict:
+    """What a probability of training amounts to.
+
+    Args:
+        probability: that the model trains.
+        evidence: what the stress test saw.
+        limits: `trains` and `sick`, probabilities from which on, and below which, a model is said to be so; `keeps_up`,
+            where there is one, the two shares from which on a model that learns is not sick, however late it starts.
+
+    Example:
+        >>> seen = Evidence(0.19, 0.1, 0.27, 0.6, early=0.0)
+        >>> verdict_at(0.4, seen, {"trains": 0.8, "sick": 0.7})
+        'sick'
+        >>> verdict_at(0.4, seen, {"trains": 0.8, "sick": 0.7, "keeps_up": (0.6, 0.33)})
+        'slow'
+    """
+    if probability >= limits["trains"]:
+        return "slow" if evidence.held_back else "trains"
+    if probability >= limits["sick"] or ("keeps_up" in limits and evidence.keeps_up(*limits["keeps_up"])):
+        return "slow"
+    return "sick"
 
 
 @cache
