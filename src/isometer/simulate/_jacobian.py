@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -85,19 +86,24 @@ def jacobian_spectrum(
     _check_work(spec, chosen, inputs, runs, rows)
     logarithms = np.full((runs, min(rows, columns)), -math.inf)
     with one_thread(), torch.no_grad():
-        for run in range(runs):
-            own = inputs if inputs.dim() == 2 else inputs[run]
-            if isinstance(spec, Chain):
-                found = _of_chain(spec, chosen, own.contiguous(), seed, run, rows)
-            else:
-                found = _of_network(spec, chosen, own.contiguous(), seed, run, rows)
+        # Runs have random streams of their own; the size of a block depends on the problem only.
+        block = max(1, min(256, _LARGEST // (16 * rows * samples * max(sizes)))) if isinstance(spec, Chain) else 1
+        for first in range(0, runs, block):
+            own = range(first, min(first + block, runs))
+            given = (inputs if inputs.dim() == 3 else inputs.expand(runs, -1, -1))[own.start : own.stop].contiguous()
+            found = (
+                _of_chains(spec, chosen, given, seed, own, rows)
+                if isinstance(spec, Chain)
+                else _of_network(spec, chosen, given[0], seed, first, rows)
+            )
             if found is None:
-                logarithms[run] = math.nan
+                logarithms[first] = math.nan
                 continue
-            jacobian, log_scale = found
-            values = torch.linalg.svdvals(jacobian).to(torch.float64).cpu().numpy()
-            positive = values > 0
-            logarithms[run, positive] = np.log(values[positive]) + log_scale
+            jacobians, log_scales = found
+            finite = torch.isfinite(log_scales)  # svd raises on what is not finite
+            values = torch.linalg.svdvals(torch.where(finite[:, None, None], jacobians, 0.0)).to(torch.float64)
+            logs = torch.log(values) + log_scales[:, None]
+            logarithms[own.start : own.stop] = logs.cpu().numpy()
     # log-mean-exp around the largest: the values themselves may exceed any float; 0 in place of an infinite
     # largest keeps −inf − (−inf) out
     largest = logarithms.max(1, keepdims=True)
@@ -122,28 +128,33 @@ def _check_work(spec: Spec, engine: Engine, inputs: torch.Tensor, runs: int, row
         check_network_work("the Jacobian", replace(sizes, runs=runs * rows))
 
 
-def _of_chain(
-    spec: Chain, engine: Engine, batch: torch.Tensor, seed: int, run: int, rows: int
-) -> tuple[torch.Tensor, float] | None:
-    """The Jacobian of one run up to the exponential of a number; None where the run overflows."""
-    samples = len(batch)
+def _of_chains(
+    spec: Chain, engine: Engine, batch: torch.Tensor, seed: int, runs: Sequence[int], rows: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The Jacobian of each run up to the exponential of a number, which is nan where the run overflows."""
+    samples = batch.shape[1]
     # each row of the Jacobian is a cotangent of the whole batch: `samples` rows of δZ
-    chain = LayerChain(spec, engine, batch[None], seed=seed, runs=[run], rows=rows * samples)
+    chain = LayerChain(spec, engine, batch, seed=seed, runs=list(runs), rows=rows * samples)
     for layer in range(1, spec.layers + 1):
         chain.step(layer)
     unit = torch.eye(rows, dtype=batch.dtype, device=batch.device).reshape(1, rows, samples, -1)
     scales: list[torch.Tensor] = []
-    zero = torch.zeros(1, dtype=torch.float64, device=batch.device)
-    back = chain.backward(unit, zero, lambda layer, _, __, log_scale: scales.append(log_scale))
-    if int(chain.nonfinite_layer[0]) >= 0:
-        return None
-    return back.reshape(rows, -1), float(scales[-1][0])  # the last visit is that of the input
+    zero = torch.zeros(len(runs), dtype=torch.float64, device=batch.device)
+    back = chain.backward(
+        unit.expand(len(runs), -1, -1, -1).contiguous(), zero, lambda layer, _, __, log_scale: scales.append(log_scale)
+    )
+    overflowed = torch.as_tensor(chain.nonfinite_layer, device=batch.device) >= 0
+    # the last visit is that of the input
+    return back.reshape(len(runs), rows, -1), torch.where(overflowed, math.nan, scales[-1])
 
 
 def _of_network(
     spec: Spec, engine: Engine, batch: torch.Tensor, seed: int, run: int, rows: int
-) -> tuple[torch.Tensor, float] | None:
-    """As `_of_chain`; every row goes back through a copy of the run, whose weights are drawn again alike."""
+) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """As `_of_chains`, of one run; every row goes back through a copy of it, whose weights are drawn again alike.
+
+    None where the run overflows.
+    """
     parts: list[torch.Tensor] = []
     logs: list[torch.Tensor] = []
     for start in range(0, rows, _COPIES):
@@ -166,4 +177,4 @@ def _of_network(
     alive = torch.isfinite(log_scale)
     top = float(log_scale[alive].max()) if bool(alive.any()) else 0.0
     sizes = torch.where(alive, torch.exp(log_scale - top), 0.0).to(batch.dtype)
-    return torch.cat(parts) * sizes[:, None], top
+    return (torch.cat(parts) * sizes[:, None])[None], torch.tensor([top], dtype=torch.float64)

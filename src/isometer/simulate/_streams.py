@@ -14,6 +14,7 @@ Role = Literal["weights", "bias", "backward", "cotangent", "probe", "mask"]
 _ROLES: tuple[Role, ...] = ("weights", "bias", "backward", "cotangent", "probe", "mask")
 BLOCK = 1 << 16
 """Numbers drawn at a time and run: enough to forget the overhead of a call."""
+_ENDLESS = 1 << 24  # numbers that streams without an end keep ready, all slots together
 
 
 class RandomNumbers(Protocol):
@@ -83,6 +84,8 @@ class Streams:
         self._capacity = need * -(-BLOCK // need)
         if total is not None:
             self._capacity = max(need, min(self._capacity, total))
+        else:  # requests are all alike, so that a smaller block gives the same numbers
+            self._capacity = need * max(1, min(self._capacity, _ENDLESS // max(1, slots)) // need)
         self._buffer = like.new_empty(0)
         self._position = self._capacity  # nothing drawn yet: the first `take` refills
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from isometer.errors import IsometerError
 from isometer.spec import Chain, Repeat, Spec, with_depth, with_ends
 from isometer.theory.chains._layer import ChainLayer, uncovered
 from isometer.theory.kernels._conditioning import BoundCheck, bound_quantities, conditioning_bounds
@@ -149,6 +150,9 @@ def _snapped(squares: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.where(np.abs(squares - 1.0) <= UNIT, 1.0, squares)
 
 
+_FEW_DIGITS = 1e-13  # of the largest entry: less than that is rounding
+
+
 def _output_factor(layer: ChainLayer) -> float:
     """log of the mean square that a layer hands on, over the variance that the maps have in its place."""
     if layer.residual is not None or (layer.norm != "none" and layer.place == "post"):
@@ -166,6 +170,11 @@ def _without_readout_bias(kernel: KernelMatrix, shift: float, log_factor: float)
     top = float(kernel.log_diagonal.max())
     matrix = kernel.matrix - shift * math.exp(-top)  # over the old largest entry of the diagonal
     diagonal = np.exp(kernel.log_diagonal - top) - shift * math.exp(-top)
+    if not np.all(diagonal > _FEW_DIGITS):
+        raise IsometerError(
+            f"a bias of variance {shift:.3g} outweighs what the network computes by more than float64 resolves; "
+            "expected one whose share of the signal leaves digits for the rest — pass a smaller bias variance"
+        )
     matrix = matrix / diagonal.max()
     logs = np.log(diagonal) + top + log_factor
     return KernelMatrix(kernel.kind, kernel.depth, kernel.activation, matrix, logs, kernel.batch, kernel.singular)

@@ -292,11 +292,13 @@ class PairMoments:
             lost = common.dual.at_zero if net.centring else 0.0
             self.power = np.full(len(variances), common.dual.second_moment - lost)
             return
-        if np.any(self.alive):
-            found = None if phi.kinks else self.views.hermite.coefficients(variances[self.alive])
-            if found is not None:
-                self._use_series(found, at_origin)
-                return
+        if not np.any(self.alive):  # all inputs are at the origin, where φ is a constant: a series of degree 0
+            self._use_series(np.zeros((0, 1)), at_origin)
+            return
+        found = None if phi.kinks else self.views.hermite.coefficients(variances[self.alive])
+        if found is not None:
+            self._use_series(found, at_origin)
+            return
         self._use_quadrature(depth, at_origin)
 
     def _use_parts(self, scale: float, shift: float, dual: RaysDual) -> None:
@@ -312,8 +314,8 @@ class PairMoments:
     def _use_series(self, found: Floats, at_origin: float) -> None:
         """Hermite coefficients over their length, (n, degree); at the origin φ is the constant φ(0)."""
         # weighted by 1 + k: what is cut matters neither to κ nor to κ′
-        weight = (found**2 * (1 + np.arange(found.shape[1]))).max(axis=0)
-        keep = int(np.flatnonzero(weight > 1e-18 * weight.sum())[-1]) + 1
+        weight = (found**2 * (1 + np.arange(found.shape[1]))).max(axis=0, initial=0.0)
+        keep = int(np.max(np.flatnonzero(weight > 1e-18 * weight.sum()), initial=0)) + 1
         table = np.zeros((len(self.variances), keep))
         table[self.alive] = found[:, :keep]
         table[~self.alive, 0] = at_origin
