@@ -325,7 +325,10 @@ class KernelMap(Drawn):
             low = math.log(self.at_zero)  # κ(ρ) ≥ κ(0), so that ρ* ≥ κ(0)
             if rise(low) <= 0.0:  # κ(κ(0)) − κ(0) is nothing but rounding
                 return self.at_zero, 1.0 - self.at_zero
-            cosine = math.exp(float(brentq(rise, low, math.log(_NEAR), xtol=1e-15, rtol=8.9e-16)))
+            high = math.log(_NEAR)
+            if rise(high) >= 0.0:  # the two ways to evaluate κ there differ by rounding: the fixed point is that cosine
+                return _NEAR, 1.0 - _NEAR
+            cosine = math.exp(float(brentq(rise, low, high, xtol=1e-15, rtol=8.9e-16)))
             return cosine, 1.0 - cosine
 
         def excess(log_gap: float) -> float:  # decreasing: κ'(1) − 1 > 0 at small gaps
