@@ -139,11 +139,7 @@ def _near_rows(sigma: float, apart: float, count: int, row: OneRowMoments) -> Tw
     widths = (sigma,) if sigma >= _NARROW[0] else _NARROW
     ratios = []
     for own in widths:
-        single = row_moments(own, count)
-        places = [min(16 * _NEAR, own**2) * k * k / 16 for k in (1, 2, 3, 4)]
-        found = [_two_rows(own, place / own**2, count, single, FINE) for place in places]
-        distances = [one.distance / (at * single.slope) for one, at in zip(found, places, strict=True)]
-        slopes = [one.slope / single.slope for one in found]
+        places, distances, slopes = _further_off(own, count)
         ratios.append((_toward_zero(places, distances, 1.0, apart), _toward_zero(places, slopes, 1.0, apart)))
     if len(widths) == 1:
         [(distance, slope)] = ratios
@@ -153,6 +149,16 @@ def _near_rows(sigma: float, apart: float, count: int, row: OneRowMoments) -> Tw
     return TwoRowMoments(distance * apart * row.slope, slope * row.slope)
 
 
+@lru_cache(maxsize=4096)
+def _further_off(width: float, count: int) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+    """Values of a² that are not small, and D/(a² Q) and Q₂/Q there; under a norm all layers have scores of one width."""
+    single = row_moments(width, count)
+    places = tuple(min(16 * _NEAR, width**2) * k * k / 16 for k in (1, 2, 3, 4))
+    found = [_two_rows(width, place / width**2, count, single, FINE) for place in places]
+    distances = tuple(one.distance / (at * single.slope) for one, at in zip(found, places, strict=True))
+    return places, distances, tuple(one.slope / single.slope for one in found)
+
+
 def _checked(width: float, tokens: int) -> tuple[float, int]:
     count = whole_number(tokens, "tokens", high=MOST_TOKENS, fix="pass the length of the sequence")
     if not (math.isfinite(width) and width >= 0.0):
@@ -160,7 +166,7 @@ def _checked(width: float, tokens: int) -> tuple[float, int]:
     return min(float(width), WIDEST), count
 
 
-def _toward_zero(places: list[float], values: list[float], start: float, at: float) -> float:
+def _toward_zero(places: Sequence[float], values: Sequence[float], start: float, at: float) -> float:
     """The polynomial through (0, start) and these points."""
     nodes, heights = [0.0, *places], [start, *values]
     total = 0.0
@@ -216,8 +222,7 @@ def _two_rows(sigma: float, gap: float, tokens: int, row: OneRowMoments, rule: R
     shared = sigma * math.sqrt(abs(cosine))
     step, x = _lattice(sigma, own, tokens, rule)
     if shared < 1.5 * step:  # too narrow for a lattice of this step
-        nodes, weights = np.polynomial.hermite_e.hermegauss(_FEW_NODES)
-        weights = weights / weights.sum()
+        nodes, weights = _few_nodes()
         found = _products(_laplace(x[:, None] + shared * nodes, own, 2, rule), weights, cosine < 0.0)
         return _of_products(found, 1.0, step, tokens, row)
     reach = math.ceil(rule.reach * shared / step)
@@ -232,6 +237,13 @@ def _two_rows(sigma: float, gap: float, tokens: int, row: OneRowMoments, rule: R
     band = min(len(x) - 1, math.ceil((rule.tail + 1.5 * rule.reach * own) / step))
     twice = np.where(np.arange(band + 1) == 0, 1.0, 2.0)[:, None]
     return _of_products(_diagonals(table, weights, band, len(x)), twice, step, tokens, row)
+
+
+@cache
+def _few_nodes() -> tuple[Floats, Floats]:
+    """Nodes and weights of an expectation over N(0, 1)."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_FEW_NODES)
+    return nodes, weights / weights.sum()
 
 
 def _products(f: Floats, weights: Floats, opposite: bool) -> tuple[Floats, ...]:
