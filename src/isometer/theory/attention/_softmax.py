@@ -16,6 +16,8 @@ Integrands are analytic and decay at both ends, so the trapezoidal rule converge
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
