@@ -153,7 +153,7 @@ def _near_rows(sigma: float, apart: float, count: int, row: OneRowMoments) -> Tw
 
 @lru_cache(maxsize=4096)
 def _further_off(width: float, count: int) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
-    """Values of a² that are not small, and D/(a² Q) and Q₂/Q there; under a norm the scores of all layers share a width."""
+    """Values of a² that are not small, and D/(a² Q) and Q₂/Q there. Under a norm all layers have the same width."""
     single = row_moments(width, count)
     places = tuple(min(16 * _NEAR, width**2) * k * k / 16 for k in (1, 2, 3, 4))
     found = [_two_rows(width, place / width**2, count, single, FINE) for place in places]
