@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from isometer.trial._fit import THRESHOLDS
 from isometer.trial._records import (
     BASELINES,
     MEMBERS,
@@ -191,7 +192,9 @@ def test_seal_needs_a_reason_and_holds_for_one_set_of_rules(drawn: Path, monkeyp
     monkeypatch.setattr(_rules, "code_version", lambda function: "first rules")
     assert _rules.open_seal(drawn, members, "the rules of this test are final") == members
     assert _rules.open_seal(drawn, members, "the same rules, looked at again") == members
-    assert len(_seal.openings(drawn)) == 1
+    [kept] = _seal.openings(drawn).values()
+    for kind, limits in THRESHOLDS.items():
+        assert {name: kept["fitted"][kind][name] for name in limits} == limits
     monkeypatch.setattr(_rules, "code_version", lambda function: "second rules")
     with pytest.raises(Exception, match=r"opened on .* for other rules"):
         _rules.open_seal(drawn, members, "other rules are final now")

@@ -41,10 +41,9 @@ def rules_version() -> str:
 
 
 def _numbers() -> dict[str, Any]:
-    """The fitted numbers without what is said about them: later rules must not change what was found at an opening."""
-    return {
-        kind: {name: one[name] for name in ("constant", "weights", "trains", "sick")} for kind, one in fitted().items()
-    }
+    """What verdicts follow from, without what is said about it: later rules must not change what was found at an opening."""
+    said = {"cases", "brier", "reliability"}
+    return {kind: {name: one[name] for name in one if name not in said} for kind, one in fitted().items()}
 
 
 def open_seal(folder: Path, members: Sequence[Member], reason: str) -> list[Member]:
