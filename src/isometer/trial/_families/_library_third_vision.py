@@ -79,6 +79,7 @@ _register(
         "layer-scale": drawn(layer_scale_init_value=(1e-7, 30.0)),
     },
     widths=(32, 48),
+    tasks=IMAGES,
     num_attention_heads=(2, 4),
     use_relative_position_bias=(True, False),
     use_absolute_position_embeddings=(True, False),
