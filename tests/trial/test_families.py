@@ -18,7 +18,7 @@ def test_families_of_the_second_round_are_all_sealed_and_of_every_kind() -> None
     second = families(2)
     assert len(second) >= 40
     assert all(family.sealed and family.structural for family in second.values())
-    assert families() == {**KNOWN, **second}
+    assert families() == {**KNOWN, **second, **families(3)}
     kinds = Counter(TASKS[family.draw(np.random.default_rng(0), False).task].kind for family in second.values())
     assert min(kinds[kind] for kind in ("images", "sequences", "regression")) >= 0.25 * len(second)
     assert len({family.kin for family in second.values()} - {family.kin for family in KNOWN.values()}) >= 8

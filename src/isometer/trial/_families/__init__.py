@@ -15,6 +15,9 @@ from isometer.trial._families import _library_encoders as _library_encoders
 from isometer.trial._families import _library_language as _library_language
 from isometer.trial._families import _library_recent_language as _library_recent_language
 from isometer.trial._families import _library_recent_vision as _library_recent_vision
+from isometer.trial._families import _library_third_encoders as _library_third_encoders
+from isometer.trial._families import _library_third_language as _library_third_language
+from isometer.trial._families import _library_third_vision as _library_third_vision
 from isometer.trial._families import _library_vision as _library_vision
 from isometer.trial._families import _mlps as _mlps
 from isometer.trial._families import _modern_convnets as _modern_convnets

@@ -1,0 +1,190 @@
+"""Encoders of the package `transformers` for the third round: tags and classes of sequences, a few lines each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from isometer.trial._families._draws import drawn
+from isometer.trial._families._library import Logits, entries, library, patch
+from isometer.trial._families._library_language import _NORMS, _SCALES, _SCORES, _SKIPS, _acts, _common
+from isometer.trial._families._second import sizes
+from isometer.trial._families._third import third
+from isometer.trial._family import Blueprint, Options
+from isometer.trial._tasks import Task
+
+FAULTS = {
+    "code-too-long": "keys count only where they all but equal the query",
+}
+_RANGE: Options = {"initialisation-scale": drawn(initializer_range=_SCALES)}
+_BLOCK: Options = {**_SKIPS, **_NORMS, **_RANGE, "norm-epsilon": drawn(layer_norm_eps=(10.0, 100.0))}
+_ACTS = _acts("hidden_act")
+_NO_PLACES: Options = {"no-positions": {"places": "none"}}
+
+
+def _entries(blueprint: Blueprint, task: Task) -> Options:
+    """Entries that resemble BERT's."""
+    common = {name: value for name, value in _common(blueprint, task).items() if name != "use_cache"}
+    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "pad_token_id": 0}
+    return {**common, **still, "intermediate_size": 2 * blueprint.width}
+
+
+def _without_pooler(model: nn.Module, task: Task) -> nn.Module:
+    """Tags do not read what is pooled."""
+    if task.per_position:
+        for part in model.children():
+            if getattr(part, "pooler", None) is not None:
+                part.pooler = None
+    return model
+
+
+def _encoder(
+    name: str,
+    layers: str,
+    more: Callable[[Blueprint], Options],
+    *,
+    places: str = "",
+    fewer: tuple[str, ...] = (),
+) -> Callable[[Blueprint, Task], nn.Module]:
+    def build(blueprint: Blueprint, task: Task) -> nn.Module:
+        named = {**_entries(blueprint, task), **more(blueprint), **entries(blueprint.options)}
+        kind = "ForTokenClassification" if task.per_position else "ForSequenceClassification"
+        config = getattr(library(), f"{name}Config")(**{key: named[key] for key in named if key not in fewer})
+        model = _without_pooler(getattr(library(), name + kind)(config), task)
+        return Logits(patch(model, blueprint, layers, places))
+
+    build.__doc__ = f"{name} of the library with its own head."
+    return build
+
+
+def _nothing(blueprint: Blueprint) -> Options:
+    return {}
+
+
+def _register(
+    name: str,
+    source: str,
+    build: Callable[[Blueprint, Task], nn.Module],
+    structural: Options,
+    *,
+    tasks: tuple[str, ...] = ("tags", "majority"),
+    depths: tuple[int, ...] = (1, 2),
+    **choices: tuple[Any, ...],
+) -> None:
+    draw = sizes(tasks, (32, 48, 64), depths, batches=(16,), **choices)
+    third(name, source=source, draw=draw, structural=structural)(build)
+
+
+_register(
+    "library-deberta-v2",
+    "He et al. 2021, DeBERTa; He et al. 2023, DeBERTaV3; transformers.DebertaV2ForTokenClassification",
+    _encoder(
+        "DebertaV2",
+        "deberta.encoder.layer",
+        lambda b: {"relative_attention": True, "max_relative_positions": 16, "position_biased_input": False},
+    ),
+    {**_BLOCK, **_ACTS, "no-positions": {"relative_attention": False}},
+    num_attention_heads=(2, 4),
+    pos_att_type=(["p2c", "c2p"], ["c2p"]),
+    position_buckets=(8, 16),
+    share_att_key=(True, False),
+    hidden_act=("gelu", "relu"),
+    initializer_range=(0.02, 0.05),
+)
+_register(
+    "library-fnet",
+    "Lee-Thorp et al. 2022, FNet: mixing tokens with Fourier transforms; transformers.FNetForTokenClassification",
+    _encoder("FNet", "fnet.encoder.layer", _nothing, places="fnet.embeddings.position_embeddings"),
+    {**_BLOCK, **_ACTS, **_NO_PLACES},
+    depths=(1, 2, 3),
+    hidden_act=("gelu_new", "relu"),
+    hidden_dropout_prob=(0.0, 0.1),
+    initializer_range=(0.02, 0.05),
+)
+
+
+def _funnel(blueprint: Blueprint) -> Options:
+    width, heads = blueprint.width, blueprint.options["n_head"]
+    sizes = {"d_model": width, "d_head": width // heads, "d_inner": 2 * width}
+    dropout = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
+    return {**sizes, **dropout, "block_sizes": [blueprint.depth] * 2}
+
+
+_register(
+    "library-funnel",
+    "Dai et al. 2020, Funnel-transformer; transformers.FunnelForTokenClassification",
+    _encoder("Funnel", "", _funnel, fewer=("num_hidden_layers", "hidden_size", "max_position_embeddings")),
+    {
+        **_NORMS,
+        **_ACTS,
+        **_SCORES,
+        "initialisation-scale": drawn(initializer_std=_SCALES),
+        "norm-epsilon": drawn(layer_norm_eps=(10.0, 100.0)),
+    },
+    tasks=("tags", "tags", "majority"),
+    depths=(1,),
+    n_head=(2, 4),
+    num_decoder_layers=(1,),
+    pooling_type=("mean", "max"),
+    pool_q_only=(True, False),
+    separate_cls=(True, False),
+    hidden_act=("gelu_new", "relu"),
+)
+_register(
+    "library-mobilebert",
+    "Sun et al. 2020, MobileBERT; transformers.MobileBertForTokenClassification",
+    _encoder(
+        "MobileBert",
+        "mobilebert.encoder.layer",
+        lambda b: {"intra_bottleneck_size": b.width // 2, "embedding_size": b.width},
+        places="mobilebert.embeddings.position_embeddings",
+    ),
+    {
+        **_BLOCK,
+        **_ACTS,
+        **_NO_PLACES,
+        "bottleneck": {"num_attention_heads": 1, "intra_bottleneck_size": 1},
+        "norm-epsilon": drawn(layer_norm_eps=(10.0, 100.0), normalization_type=("layer_norm",)),
+    },
+    depths=(1,),
+    num_attention_heads=(2, 4),
+    num_feedforward_networks=(1, 2),
+    normalization_type=("no_norm", "layer_norm"),
+    hidden_act=("relu", "gelu"),
+    initializer_range=(0.02, 0.05),
+)
+_register(
+    "library-yoso",
+    "Zeng et al. 2021, You only sample (almost) once, in expectation; transformers.YosoForTokenClassification",
+    _encoder("Yoso", "yoso.encoder.layer", _nothing, places="yoso.embeddings.position_embeddings"),
+    {**_BLOCK, **_ACTS, **_NO_PLACES, "code-too-long": drawn(hash_code_len=(100, 300))},
+    num_attention_heads=(2, 4),
+    hash_code_len=(4, 9),
+    conv_window=(None, 3, 5),
+    hidden_act=("gelu", "relu"),
+    initializer_range=(0.02, 0.05),
+)
+_register(
+    "library-megatron-bert",
+    "Shoeybi et al. 2019, Megatron-LM; transformers.MegatronBertForTokenClassification",
+    _encoder("MegatronBert", "bert.encoder.layer", _nothing, places="bert.embeddings.position_embeddings"),
+    {**_BLOCK, **_ACTS, **_NO_PLACES},
+    depths=(1, 2, 3),
+    num_attention_heads=(2, 4),
+    hidden_act=("gelu", "relu"),
+    hidden_dropout_prob=(0.0, 0.1),
+    initializer_range=(0.02, 0.05),
+)
+_register(
+    "library-roformer",
+    "Su et al. 2021, RoFormer: rotary position embedding; transformers.RoFormerForTokenClassification",
+    _encoder("RoFormer", "roformer.encoder.layer", _nothing, places="roformer.encoder.embed_positions"),
+    {**_BLOCK, **_ACTS, **_NO_PLACES, "bottleneck": drawn(embedding_size=(1, 2))},
+    num_attention_heads=(2, 4),
+    rotary_value=(False, True),
+    embedding_size=(16, 32),
+    hidden_act=("gelu", "relu"),
+    initializer_range=(0.02, 0.05),
+)
