@@ -60,6 +60,9 @@ ROUNDS: Mapping[int, TrialRound] = MappingProxyType(
             rates=3,
             patience=2,
         ),
+        3: TrialRound(
+            sound=0.2, structural=0.25, per_base=2, slowest=0.010, seldom=frozenset(_HARMLESS), rates=3, patience=2
+        ),
     }
 )
 """The rounds by number."""
