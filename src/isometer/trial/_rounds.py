@@ -61,10 +61,10 @@ ROUNDS: Mapping[int, TrialRound] = MappingProxyType(
             patience=2,
         ),
         3: TrialRound(
-            sound=0.2,
+            sound=0.1,
             structural=0.25,
             per_base=2,
-            slowest=0.010,
+            slowest=0.015,
             seldom=frozenset(_HARMLESS),
             rates=3,
             patience=2,

@@ -41,7 +41,7 @@ def rules_version() -> str:
 
 
 def _numbers() -> dict[str, Any]:
-    """What verdicts follow from, without what is said about it: later rules must not change what was found at an opening."""
+    """What verdicts follow from, not what is said about it: later rules must not change what an opening found."""
     said = {"cases", "brier", "reliability"}
     return {kind: {name: one[name] for name in one if name not in said} for kind, one in fitted().items()}
 

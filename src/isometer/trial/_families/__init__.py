@@ -1,7 +1,10 @@
 """The families of the trial, a module per kind; importing this package registers all of them."""
 
+from isometer.trial._families import _attending_convnets as _attending_convnets
 from isometer.trial._families import _branching_convnets as _branching_convnets
 from isometer.trial._families import _causal_transformers as _causal_transformers
+from isometer.trial._families import _cheap_attention as _cheap_attention
+from isometer.trial._families import _conditioned_tables as _conditioned_tables
 from isometer.trial._families import _convnets as _convnets
 from isometer.trial._families import _convolutional_sequences as _convolutional_sequences
 from isometer.trial._families import _denoising as _denoising
@@ -27,13 +30,18 @@ from isometer.trial._families import _patch_mlps as _patch_mlps
 from isometer.trial._families import _recent_graphs as _recent_graphs
 from isometer.trial._families import _recent_tables as _recent_tables
 from isometer.trial._families import _recent_transformers as _recent_transformers
+from isometer.trial._families import _reconstructions as _reconstructions
 from isometer.trial._families import _recurrent as _recurrent
 from isometer.trial._families import _regressors as _regressors
+from isometer.trial._families import _relations as _relations
 from isometer.trial._families import _residual_convnets as _residual_convnets
 from isometer.trial._families import _routed_transformers as _routed_transformers
 from isometer.trial._families import _sets as _sets
+from isometer.trial._families import _slots_and_memories as _slots_and_memories
 from isometer.trial._families import _state_space as _state_space
 from isometer.trial._families import _tables as _tables
+from isometer.trial._families import _timed_recurrences as _timed_recurrences
 from isometer.trial._families import _unnormalised_convnets as _unnormalised_convnets
 from isometer.trial._families import _unusual_vision as _unusual_vision
 from isometer.trial._families import _vision_transformers as _vision_transformers
+from isometer.trial._families import _wavelet_operators as _wavelet_operators

@@ -9,15 +9,12 @@ from torch import nn
 
 from isometer.trial._families._draws import drawn
 from isometer.trial._families._library import Logits, entries, library, patch
-from isometer.trial._families._library_language import _NORMS, _SCALES, _SCORES, _SKIPS, _acts, _common
+from isometer.trial._families._library_language import _NORMS, _SCALES, _SKIPS, _acts, _common
 from isometer.trial._families._second import sizes
 from isometer.trial._families._third import third
 from isometer.trial._family import Blueprint, Options
 from isometer.trial._tasks import Task
 
-FAULTS = {
-    "code-too-long": "keys count only where they all but equal the query",
-}
 _RANGE: Options = {"initialisation-scale": drawn(initializer_range=_SCALES)}
 _BLOCK: Options = {**_SKIPS, **_NORMS, **_RANGE, "norm-epsilon": drawn(layer_norm_eps=(10.0, 100.0))}
 _ACTS = _acts("hidden_act")
@@ -46,12 +43,11 @@ def _encoder(
     more: Callable[[Blueprint], Options],
     *,
     places: str = "",
-    fewer: tuple[str, ...] = (),
 ) -> Callable[[Blueprint, Task], nn.Module]:
     def build(blueprint: Blueprint, task: Task) -> nn.Module:
         named = {**_entries(blueprint, task), **more(blueprint), **entries(blueprint.options)}
         kind = "ForTokenClassification" if task.per_position else "ForSequenceClassification"
-        config = getattr(library(), f"{name}Config")(**{key: named[key] for key in named if key not in fewer})
+        config = getattr(library(), f"{name}Config")(**named)
         model = _without_pooler(getattr(library(), name + kind)(config), task)
         return Logits(patch(model, blueprint, layers, places))
 
@@ -69,11 +65,10 @@ def _register(
     build: Callable[[Blueprint, Task], nn.Module],
     structural: Options,
     *,
-    tasks: tuple[str, ...] = ("tags", "majority"),
     depths: tuple[int, ...] = (1, 2),
     **choices: tuple[Any, ...],
 ) -> None:
-    draw = sizes(tasks, (32, 48, 64), depths, batches=(16,), **choices)
+    draw = sizes(("tags", "majority"), (32, 48, 64), depths, batches=(16,), **choices)
     third(name, source=source, draw=draw, structural=structural)(build)
 
 
@@ -105,33 +100,6 @@ _register(
 )
 
 
-def _funnel(blueprint: Blueprint) -> Options:
-    width, heads = blueprint.width, blueprint.options["n_head"]
-    sizes = {"d_model": width, "d_head": width // heads, "d_inner": 2 * width}
-    dropout = {"hidden_dropout": 0.0, "attention_dropout": 0.0}
-    return {**sizes, **dropout, "block_sizes": [blueprint.depth] * 2}
-
-
-_register(
-    "library-funnel",
-    "Dai et al. 2020, Funnel-transformer; transformers.FunnelForTokenClassification",
-    _encoder("Funnel", "", _funnel, fewer=("num_hidden_layers", "hidden_size", "max_position_embeddings")),
-    {
-        **_NORMS,
-        **_ACTS,
-        **_SCORES,
-        "initialisation-scale": drawn(initializer_std=_SCALES),
-        "norm-epsilon": drawn(layer_norm_eps=(10.0, 100.0)),
-    },
-    tasks=("tags", "tags", "majority"),
-    depths=(1,),
-    n_head=(2, 4),
-    num_decoder_layers=(1,),
-    pooling_type=("mean", "max"),
-    pool_q_only=(True, False),
-    separate_cls=(True, False),
-    hidden_act=("gelu_new", "relu"),
-)
 _register(
     "library-mobilebert",
     "Sun et al. 2020, MobileBERT; transformers.MobileBertForTokenClassification",
@@ -153,17 +121,6 @@ _register(
     num_feedforward_networks=(1, 2),
     normalization_type=("no_norm", "layer_norm"),
     hidden_act=("relu", "gelu"),
-    initializer_range=(0.02, 0.05),
-)
-_register(
-    "library-yoso",
-    "Zeng et al. 2021, You only sample (almost) once, in expectation; transformers.YosoForTokenClassification",
-    _encoder("Yoso", "yoso.encoder.layer", _nothing, places="yoso.embeddings.position_embeddings"),
-    {**_BLOCK, **_ACTS, **_NO_PLACES, "code-too-long": drawn(hash_code_len=(100, 300))},
-    num_attention_heads=(2, 4),
-    hash_code_len=(4, 9),
-    conv_window=(None, 3, 5),
-    hidden_act=("gelu", "relu"),
     initializer_range=(0.02, 0.05),
 )
 _register(

@@ -61,58 +61,6 @@ def _plain(blueprint: Blueprint, task: Task) -> Options:
     return {"hidden_size": width, "num_hidden_layers": blueprint.depth, "intermediate_size": 2 * width}
 
 
-_register(
-    "library-beit",
-    "Bao et al. 2022, BEiT; transformers.BeitForImageClassification",
-    _classifier(
-        "Beit",
-        "beit.layers",
-        lambda b, task: {**_plain(b, task), "patch_size": 2, "use_mask_token": False, "drop_path_rate": 0.0},
-    ),
-    {
-        **_NO_NORM,
-        **_ACTS,
-        **_RANGE,
-        **_EPSILON,
-        **_SKIPS,
-        **_SCORES,
-        "layer-scale": drawn(layer_scale_init_value=(1e-7, 30.0)),
-    },
-    widths=(32, 48),
-    tasks=IMAGES,
-    num_attention_heads=(2, 4),
-    use_relative_position_bias=(True, False),
-    use_absolute_position_embeddings=(True, False),
-    use_mean_pooling=(True, False),
-    layer_scale_init_value=(0.1, 1.0),
-    hidden_act=("gelu", "relu"),
-    initializer_range=(0.02, 0.05),
-)
-_register(
-    "library-swinv2",
-    "Liu et al. 2022, Swin transformer V2, one stage; transformers.Swinv2ForImageClassification",
-    _classifier(
-        "Swinv2",
-        "swinv2.encoder.layers.0.blocks",
-        lambda b, task: {
-            "embed_dim": b.width,
-            "depths": [b.depth],
-            "num_heads": [b.options["heads"]],
-            "patch_size": 2,
-            "pretrained_window_sizes": [0],
-            "drop_path_rate": 0.0,
-        },
-    ),
-    {**_NO_NORM, **_ACTS, **_RANGE, **_EPSILON, "bottleneck": {"mlp_ratio": 0.05}},
-    widths=(24, 32, 48),
-    heads=(2, 4),
-    window_size=(3, 4),
-    mlp_ratio=(2.0, 4.0),
-    hidden_act=("gelu", "relu"),
-    initializer_range=(0.02, 0.05),
-)
-
-
 def _cvt(blueprint: Blueprint, task: Task) -> Options:
     o = blueprint.options
     return {
@@ -149,26 +97,6 @@ _register(
     initializer_range=(0.02, 0.05),
 )
 _register(
-    "library-swiftformer",
-    "Shaker et al. 2023, SwiftFormer; transformers.SwiftFormerForImageClassification",
-    _classifier(
-        "SwiftFormer",
-        "swiftformer.encoder.network",
-        lambda b, task: {"embed_dims": [b.width], "depths": [b.depth], "downsamples": [False]},
-    ),
-    {
-        **_NO_NORM,
-        **_ACTS,
-        "layer-scale": drawn(layer_scale_init_value=(1e-7, 30.0)),
-        "norm-epsilon": drawn(batch_norm_eps=(10.0, 100.0)),
-    },
-    widths=(16, 24),
-    depths=(2,),
-    mlp_ratio=(2, 4),
-    layer_scale_init_value=(0.1, 1.0),
-    hidden_act=("gelu", "relu"),
-)
-_register(
     "library-hiera",
     "Ryali et al. 2023, Hiera: a hierarchical vision transformer without the bells-and-whistles; "
     "transformers.HieraForImageClassification",
@@ -194,31 +122,6 @@ _register(
     heads=(1, 2),
     local=(True, False),
     mlp_ratio=(2.0, 4.0),
-    hidden_act=("gelu", "relu"),
-    initializer_range=(0.02, 0.05),
-)
-_register(
-    "library-segformer",
-    "Xie et al. 2021, SegFormer, its encoder; transformers.SegformerForImageClassification",
-    _classifier(
-        "Segformer",
-        "",
-        lambda b, task: {
-            "num_encoder_blocks": 2,
-            "depths": [b.depth, b.depth],
-            "hidden_sizes": [b.width, 2 * b.width],
-            "num_attention_heads": [1, b.options["heads"]],
-            "sr_ratios": [b.options["reduction"], 1],
-            "patch_sizes": [3, 3],
-            "strides": [2, 2],
-            "mlp_ratios": [2, 2],
-            "drop_path_rate": 0.0,
-            "classifier_dropout_prob": 0.0,
-        },
-    ),
-    {**_NO_NORM, **_ACTS, **_RANGE, "keys-too-few": {"reduction": 6}},
-    heads=(1, 2),
-    reduction=(1, 2),
     hidden_act=("gelu", "relu"),
     initializer_range=(0.02, 0.05),
 )
