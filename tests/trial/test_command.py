@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from isometer.trial._records import (
     write_records,
 )
 from isometer.trial._roster import families
+from isometer.trial._rounds import ROUNDS
 from isometer.trial._seal import development
 from support.command import as_json, error, invoke, printed
 
@@ -64,18 +66,25 @@ def test_families_lists_halves_and_faults() -> None:
     assert len(found["faults"]) >= 25
 
 
-def test_second_round_is_drawn_by_its_own_rules_and_is_all_sealed(tmp_path: Path) -> None:
-    how = ["--families", "siamese,soft-trees", "--per-family", "6", "--large", "0", "--rounds", "2,3", "--seed", "1"]
-    printed("trial", "draw", str(tmp_path), "--round", "2", *how)
+@pytest.mark.parametrize(("round", "names", "shared"), [(2, "siamese,soft-trees", 3), (3, "film,radial-basis", 2)])
+def test_a_later_round_is_drawn_by_its_own_rules_and_is_all_sealed(
+    tmp_path: Path, round: int, names: str, shared: int
+) -> None:
+    how = ["--families", names, "--per-family", str(2 * shared), "--large", "0", "--rounds", "2,3", "--seed", "1"]
+    printed("trial", "draw", str(tmp_path), "--round", str(round), *how)
     members = read_members(tmp_path)
-    assert {member.base for member in members} == {"0", "1"}  # three models share an architecture
+    assert Counter((member.family, member.base) for member in members) == {
+        (name, base): shared for name in names.split(",") for base in ("0", "1")
+    }
+    assert all(member.step <= ROUNDS[round].slowest for member in members)
     assert not development(members)
     assert all(cell["rates"] == 3 for cell in truths(tmp_path, members).cells.values())
-    assert json.loads((tmp_path / MEMBERS).read_text())["round"] == 2
-    assert {one["round"] for one in as_json("trial", "families")["families"]} == {1, 2}
+    assert json.loads((tmp_path / MEMBERS).read_text())["round"] == round
+    assert {one["round"] for one in as_json("trial", "families")["families"]} == {*ROUNDS}
     assert "all models of" in error("trial", "examine", str(tmp_path))
     assert "all models of" in error("trial", "table", str(tmp_path))
-    assert "there is no round 3" in error("trial", "draw", str(tmp_path / "other"), "--round", "3")
+    unknown = str(max(ROUNDS) + 1)
+    assert f"there is no round {unknown}" in error("trial", "draw", str(tmp_path / "other"), "--round", unknown)
 
 
 def test_records_of_the_first_round_keep_their_digests(drawn: Path) -> None:

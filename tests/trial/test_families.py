@@ -6,22 +6,29 @@ import hashlib
 from collections import Counter
 
 import numpy as np
+import pytest
 
 from isometer.trial._faults import FAULTS, SIZES
 from isometer.trial._roster import families
+from isometer.trial._rounds import ROUNDS
 from isometer.trial._tasks import TASKS
 
 KNOWN = families(1)
 
 
-def test_families_of_the_second_round_are_all_sealed_and_of_every_kind() -> None:
-    second = families(2)
-    assert len(second) >= 40
-    assert all(family.sealed and family.structural for family in second.values())
-    assert families() == {**KNOWN, **second, **families(3)}
-    kinds = Counter(TASKS[family.draw(np.random.default_rng(0), False).task].kind for family in second.values())
-    assert min(kinds[kind] for kind in ("images", "sequences", "regression")) >= 0.25 * len(second)
-    assert len({family.kin for family in second.values()} - {family.kin for family in KNOWN.values()}) >= 8
+@pytest.mark.parametrize(("round", "least"), [(2, 40), (3, 18)])
+def test_families_of_a_later_round_are_all_sealed_and_of_every_kind(round: int, least: int) -> None:
+    own = families(round)
+    assert len(own) >= least
+    assert all(family.sealed and family.structural for family in own.values())
+    kinds = Counter(TASKS[family.draw(np.random.default_rng(0), False).task].kind for family in own.values())
+    assert min(kinds[kind] for kind in ("images", "sequences", "regression")) >= 0.25 * len(own)
+    before = {family.kin for family in families().values() if family.round < round}
+    assert len({family.kin for family in own.values()} - before) >= 8
+
+
+def test_every_family_belongs_to_a_round() -> None:
+    assert families() == {name: family for number in ROUNDS for name, family in families(number).items()}
 
 
 def test_seal_of_the_first_round_is_the_hash_of_the_name() -> None:

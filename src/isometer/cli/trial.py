@@ -27,7 +27,7 @@ _HELP = (
     "How often the doctor is right about models it has never seen.\n\n"
     "A family draws an architecture, a task, a size and a fault or none; training gives the truth, with which "
     "the doctor and some baselines are compared. Half of the families of the first round, by the hash of their name, "
-    "and all of the second are sealed: the doctor does not examine them until the rules are final.\n\n"
+    "and all of the later ones are sealed: the doctor does not examine them until the rules are final.\n\n"
     "Example: [bold]isometer trial run mine --families moe-mlp,llama-like --per-family 6[/]"
 )
 trial_app = CommandGroup(help=_HELP)
@@ -68,7 +68,7 @@ Round = Annotated[
         "--round",
         metavar="N",
         min=1,
-        help="Round whose families are drawn: 1, or 2, where all are sealed.",
+        help="Round whose families are drawn: 1, or a later one (2, 3), where all are sealed.",
         rich_help_panel=CHOICE,
     ),
 ]

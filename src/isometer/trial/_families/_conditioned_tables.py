@@ -162,7 +162,7 @@ class _Modulated(nn.Module):
 @third(
     "film",
     source="Perez et al. 2018, FiLM: visual reasoning with a general conditioning layer",
-    draw=sizes((*_TABLES, "twins"), (24, 32, 48), (1, 2, 3), batches=(32, 64), activation=GELU),
+    draw=sizes(_TABLES, (24, 32, 48), (1, 2, 3), batches=(32, 64), activation=GELU),
     structural={
         **SKIPS,
         **NORM,
@@ -173,7 +173,7 @@ class _Modulated(nn.Module):
     },
 )
 class _FiLM(nn.Module):
-    """One half of the features, or one of two samples, modulates the network that reads the other."""
+    """One half of the features modulates the network that reads the other."""
 
     def __init__(self, blueprint: Blueprint, task: Task) -> None:
         super().__init__()

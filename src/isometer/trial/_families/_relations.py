@@ -136,7 +136,7 @@ def principal_neighbourhood(blueprint: Blueprint, task: Task) -> nn.Module:
 @third(
     "relation-network",
     source="Santoro et al. 2017, A simple neural network module for relational reasoning",
-    draw=sizes(("cloud", "graph", "twins"), (16, 24, 32), (1, 2), batches=(16,), activation=GELU),
+    draw=sizes(("cloud", "graph"), (16, 24, 32), (1, 2), batches=(16,), activation=GELU),
     structural={
         **ACTIVATION,
         "aggregation-sum": {"summed": True},
