@@ -1,4 +1,4 @@
-"""The generated parts of docs/trial.md, from the records in docs/trial."""
+"""The generated parts of docs/trial.md, from the records in docs/trial and in the folders of later rounds."""
 
 from __future__ import annotations
 
@@ -14,8 +14,19 @@ from isometer.trial._causes_table import EITHER, NamingRow, accused, naming_rows
 from isometer.trial._doubtful import doubtful, worth_treating
 from isometer.trial._faults import FAULTS, SIZES
 from isometer.trial._members import Member
-from isometer.trial._records import OPTIMIZERS, causes, checks, read_members, sibling_name, stresses, treated, truths
+from isometer.trial._records import (
+    MEMBERS,
+    OPTIMIZERS,
+    causes,
+    checks,
+    read_members,
+    sibling_name,
+    stresses,
+    treated,
+    truths,
+)
 from isometer.trial._roster import families
+from isometer.trial._rounds import ROUNDS
 from isometer.trial._seal import development, fitted_to, openings
 from isometer.trial._table import DOCTOR, FINDINGS, distinct, fitted_verdict, summary, verdicts
 from isometer.trial._treated_table import treatment_rows
@@ -24,13 +35,22 @@ from isometer.trial._verdict_table import VerdictCounts, verdict_counts
 
 ROOT = Path(__file__).parents[1]
 FOLDER, COSTS = ROOT / "docs" / "trial", ROOT / "benchmarks" / "results" / "doctor.json"
-SECOND = ROOT / "docs" / "trial-2"
+ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth"}
+LATER = tuple(number for number in ROUNDS if number > 1)
+"""The rounds whose families are all sealed."""
+UNDRAWN = "The models have not been drawn yet."
 VERDICTS = ("trains", "slow", "sick", "unknown")
 
 
+def folder_of(number: int) -> Path:
+    """Where the records of a round are; it need not exist yet."""
+    return FOLDER if number == 1 else FOLDER.with_name(f"{FOLDER.name}-{number}")
+
+
 @cache
-def _members() -> tuple[Member, ...]:
-    return tuple(read_members(FOLDER))
+def _members(folder: Path = FOLDER) -> tuple[Member, ...]:
+    """The models of a trial, none before they are drawn."""
+    return tuple(read_members(folder)) if (folder / MEMBERS).exists() else ()
 
 
 class Half:
@@ -38,7 +58,7 @@ class Half:
 
     def __init__(self, folder: Path, *, sealed: bool) -> None:
         self.folder = folder
-        everyone = read_members(folder)
+        everyone = _members(folder)
         self.members = [one for one in everyone if one.sealed] if sealed else development(everyone)
 
     @cached_property
@@ -82,27 +102,30 @@ def sealed_half() -> Half:
 
 
 @cache
-def second_round() -> Half:
-    return Half(SECOND, sealed=True)
+def later_round(number: int) -> Half:
+    return Half(folder_of(number), sealed=True)
 
 
-def draw_part() -> str:
-    """How many models there are, of what."""
-    members = _members()
-    free, known = development(members), truths(FOLDER, members)
+def draw_part(number: int) -> str:
+    """How many models of a round there are, of what."""
+    folder = folder_of(number)
+    members = _members(folder)
+    if not members:
+        return UNDRAWN
+    sentences, free = [_counted(members)], development(members)
     large = sum(member.large for member in members)
-    return (
-        f"{_counted(members)} {large} are large. {len(free)} models of {len({m.family for m in free})} "
-        f"families are in the development half. {len(known.records())} of {len(known.cells)} training cells are done. "
-        f"{_by_task(members)}"
-    )
-
-
-def second_draw_part() -> str:
-    """The same of the second round, all of which is sealed."""
-    members = read_members(SECOND)
-    own = sum(member.fault in families()[member.family].structural for member in members)
-    return f"{_counted(members)} {own} of the faults are of the family itself. {_by_task(members)}"
+    if large:
+        sentences.append(f"{large} are large.")
+    if free:
+        known = truths(folder, members)
+        sentences += [
+            f"{len(free)} models of {len({m.family for m in free})} families are in the development half.",
+            f"{len(known.records())} of {len(known.cells)} training cells are done.",
+        ]
+    else:
+        own = sum(member.fault in families()[member.family].structural for member in members)
+        sentences.append(f"{own} of the faults are of the family itself.")
+    return " ".join([*sentences, _by_task(members)])
 
 
 def _counted(members: Sequence[Member]) -> str:
@@ -122,6 +145,12 @@ def _by_task(members: Sequence[Member]) -> str:
 
 def truth_part(half: Half) -> str:
     """Verdicts of training, and how sure they are."""
+    if not half.members:
+        return UNDRAWN
+    known = truths(half.folder, half.members)
+    done, cells = len(known.records()), len(known.cells)
+    if not done:
+        return "No model has been trained yet."
     found = verdicts(half.folder, distinct(half.members))
     rows = ["| optimizer | " + " | ".join(VERDICTS) + " | median width of the 90 % interval | best rate inside |"]
     rows.append("|---" * (len(VERDICTS) + 3) + "|")
@@ -132,6 +161,8 @@ def truth_part(half: Half) -> str:
         middle = f"{widths[len(widths) // 2]:.2f}" if widths else "—"
         numbers = " | ".join(str(counts[name]) for name in VERDICTS)
         rows.append(f"| {optimizer} | {numbers} | {middle} | {inside} of {len(by_name)} |")
+    if done < cells:
+        rows += ["", f"So far, {done} of {cells} training cells are done."]
     return "\n".join(rows)
 
 
@@ -311,20 +342,14 @@ def fitted() -> dict[str, Any]:
     return fitted_verdict(FOLDER, fitted_to(FOLDER, _members()))
 
 
-def families_part() -> str:
-    """Every family of the first round, its half and its source."""
-    rows = ["| family | half | source | faults of its own |", "|---|---|---|---|"]
-    for one in families(1).values():
-        half = "sealed" if one.sealed else "development"
-        rows.append(f"| {one.name} | {half} | {one.source} | {', '.join(sorted(one.structural))} |")
-    return "\n".join(rows)
-
-
-def second_families_part() -> str:
-    """Every family of the second round and its source."""
-    rows = ["| family | source | faults of its own |", "|---|---|---|"]
-    for one in families(2).values():
-        rows.append(f"| {one.name} | {one.source} | {', '.join(sorted(one.structural))} |")
+def families_part(number: int) -> str:
+    """Every family of a round, its source, and its half unless all are sealed."""
+    own = families(number).values()
+    halves = any(not one.sealed for one in own)
+    rows = [f"| family |{' half |' if halves else ''} source | faults of its own |", "|---" * (3 + halves) + "|"]
+    for one in own:
+        half = (" sealed |" if one.sealed else " development |") if halves else ""
+        rows.append(f"| {one.name} |{half} {one.source} | {', '.join(sorted(one.structural))} |")
     return "\n".join(rows)
 
 
@@ -341,6 +366,8 @@ def faults_part() -> str:
 
 def seal_part(half: Half) -> str:
     """Every opening of the seal, and what was found."""
+    if not half.members:
+        return UNDRAWN
     found = openings(half.folder)
     if not found:
         return "The seal has not been opened."
@@ -354,20 +381,28 @@ def seal_part(half: Half) -> str:
 def trial_parts() -> dict[str, str]:
     """The parts by name."""
     return {
-        "trial draw": draw_part(),
+        "trial draw": draw_part(1),
         "trial truth": truth_part(open_half()),
         "trial check": check_part(),
         "trial table": table_part(open_half()),
         "trial causes": causes_part(open_half()),
         "trial treated": treated_part(open_half()),
-        "trial families": families_part(),
-        "trial second draw": second_draw_part(),
-        "trial second truth": truth_part(second_round()),
-        "trial second seal": seal_part(second_round()),
-        "trial second families": second_families_part(),
+        "trial families": families_part(1),
         "trial faults": faults_part(),
         "trial sealed truth": truth_part(sealed_half()),
         "trial seal": seal_part(sealed_half()),
+        **{name: part for number in LATER for name, part in later_parts(number).items()},
+    }
+
+
+def later_parts(number: int) -> dict[str, str]:
+    """The parts of a round all of whose families are sealed; before it has records, they say so."""
+    ordinal, half = ORDINALS[number], later_round(number)
+    return {
+        f"trial {ordinal} draw": draw_part(number),
+        f"trial {ordinal} truth": truth_part(half),
+        f"trial {ordinal} seal": seal_part(half),
+        f"trial {ordinal} families": families_part(number),
     }
 
 
@@ -384,7 +419,8 @@ def trial_sentence() -> str:
     """The same for people who have not read the page."""
     sentences = []
     # The last models that nobody had met count most.
-    half = next((one for one in (second_round(), sealed_half()) if one.told), open_half())
+    sealed = (*(later_round(number) for number in reversed(LATER)), sealed_half())
+    half = next((one for one in sealed if one.told), open_half())
     for one in half.verdicts:
         if one.batch != "fresh":
             continue
