@@ -19,7 +19,7 @@ try:
 except ImportError:  # without it nobody is told that another process has a file; writing stays atomic
     fcntl = None
 
-_FIX = "check space and rights; what was written before is kept"
+_FIX = "check free space and permissions; what was written before is kept"
 
 
 def write_whole(
@@ -100,7 +100,7 @@ def open_regular(path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o644) 
         OSError: [Errno 22] it is a device; expected a regular file: '/dev/null'
     """
     if "\0" in str(path):
-        raise OSError(errno.EINVAL, "its name holds a NUL", str(path))
+        raise OSError(errno.EINVAL, "its name contains a NUL", str(path))
     with contextlib.suppress(FileNotFoundError):  # opening it says so, or makes it
         _regular(os.stat(path).st_mode, path)
     # Without waiting and looked at again: another process may put something else there meanwhile.
@@ -153,7 +153,7 @@ def read_regular(path: str | Path, most: int | None = None) -> bytes:
     with open(open_regular(path), "rb") as file:
         content = file.read() if most is None else file.read(most + 1)
         if most is not None and len(content) > most:
-            raise OSError(errno.EFBIG, f"it has more than {most / 1e6:g} MB, the most that is read", str(path))
+            raise OSError(errno.EFBIG, f"it has more than {most / 1e6:g} MB, the largest size that is read", str(path))
     return content
 
 

@@ -189,7 +189,7 @@ def test_cut_archives_and_gzip_files_are_named(home: Path, monkeypatch: pytest.M
     write_idx(home / "data" / "mnist", packed, packed=True)
     images = home / "data" / "mnist" / "t10k-images-idx3-ubyte.gz"
     images.write_bytes(images.read_bytes()[:-9])
-    with pytest.raises(IsometerError, match=r"t10k-images-idx3-ubyte.gz is not a whole gzip file"):
+    with pytest.raises(IsometerError, match=r"t10k-images-idx3-ubyte.gz is not a complete gzip file"):
         load("mnist", split="test")
 
 

@@ -80,10 +80,10 @@ def unregister_activation(name: str) -> None:
         >>> unregister_activation("ramp")
         Traceback (most recent call last):
         ...
-        isometer.errors.ActivationError: 'ramp' cannot be taken out; expected a name given to register_activation before
+        isometer.errors.ActivationError: 'ramp' is not registered; expected a name given to register_activation
     """
     if name not in _ADDED:
-        raise ActivationError(f"{name!r} cannot be taken out; expected a name given to register_activation before")
+        raise ActivationError(f"{name!r} is not registered; expected a name given to register_activation")
     for alias in ENTRIES.pop(name).aliases:
         del ALIASES[alias]
     _ADDED.discard(name)

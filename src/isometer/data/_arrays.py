@@ -94,8 +94,7 @@ def read_numbers(path: str | Path, *, limit: int | None = None) -> NDArray[np.fl
     wide = array.dtype.kind == "f" and array.dtype.itemsize > 8
     if (wide or (array.dtype.kind in "iu" and array.dtype.itemsize == 8)) and not _equal(numbers, array):
         raise IsometerError(
-            f"{name} holds {array.dtype} numbers that float64 rounds; expected ones that it holds exactly — save them "
-            "as float64"
+            f"{name} holds {array.dtype} numbers that float64 would round; expected exact ones — save them as float64"
         )
     return numbers
 

@@ -251,7 +251,9 @@ def checked(facts: Facts, split: str, pair: Pair, source: str) -> DataSet:
         )
     counts = tuple(np.bincount(labels, minlength=len(facts.classes)).tolist())
     if counts != expected.per_class:
-        raise IsometerError(f"{source!r} has other numbers of images per class than {facts.name} ({split}) — {fix}")
+        raise IsometerError(
+            f"{source!r} does not have the numbers of images per class of {facts.name} ({split}) — {fix}"
+        )
     for array, checksum, what in (
         (images, expected.images_sha256, "images"),
         (labels, expected.labels_sha256, "labels"),

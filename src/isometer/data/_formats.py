@@ -168,7 +168,7 @@ def read_sheet(content: bytes, label: str, *, shape: tuple[int, int, int], image
         Image.DecompressionBombError,
         Image.DecompressionBombWarning,
     ) as problem:
-        raise IsometerError(f"{label} is not a whole PNG sheet: {problem} — obtain it again") from None
+        raise IsometerError(f"{label} is not a complete PNG sheet: {problem} — obtain it again") from None
     return pixels.reshape(images, height, width, channels).transpose(0, 3, 1, 2)
 
 

@@ -88,8 +88,8 @@ def load_target(text: str, *, seed: int = 0) -> Target:
         except IsometerError as problem:
             if text.endswith(".py"):
                 raise IsometerError(
-                    f"target {text!r} is a file; expected the name in it of a model or of a function that makes one — "
-                    f"write {text}:NAME"
+                    f"target {text!r} is a file; expected the name of a model, or of a function that makes one, in "
+                    f"that file — write {text}:NAME"
                 ) from None
             raise IsometerError(
                 f"target {text!r} is neither file.py:factory, package.module:factory, a spec in FILE.json nor a "

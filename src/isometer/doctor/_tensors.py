@@ -152,7 +152,7 @@ def _check_pickle(file: Any, label: str) -> None:
     try:
         for count, (operation, argument, _) in enumerate(pickletools.genops(file)):
             if count > _OPERATIONS:
-                raise IsometerError(f"{label} holds too much beside tensors — save the state dict alone")
+                raise IsometerError(f"{label} holds more than tensors — save the state dict alone")
             if operation.name == "GLOBAL" and _REFUSED.fullmatch(str(argument)):
                 asked = str(argument).replace(" ", ".")[:80]
                 raise _not_data(label, f"needs {asked}")

@@ -145,7 +145,9 @@ class GaussNewton:
             found = call(model, map_tensors(lambda one: one.detach().clone(), batch))
         self.outputs = chosen_output(found, select, sample_count(batch))
         if not self.outputs.requires_grad:
-            raise IsometerError("the output has no derivative by the parameters; expected trained ones — unfreeze some")
+            raise IsometerError(
+                "the output has no derivative with respect to the parameters; expected trained ones — unfreeze some"
+            )
         self._end = self.outputs.detach().requires_grad_()
         value = loss(self._end, target)
         if not isinstance(value, Tensor) or value.numel() != 1:

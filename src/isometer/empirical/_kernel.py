@@ -183,7 +183,8 @@ class _Job:
         right = left if self.other is None else Linearisation(model, self.other, self.select, tapped=tapped)
         if right.width != left.width:
             raise IsometerError(
-                f"the batches have {left.width} and {right.width} outputs a sample; expected as many — pass output=…"
+                f"the batches have {left.width} and {right.width} outputs per sample; expected the "
+                "same number — pass output=…"
             )
         pair = PassPair(left, right, self.group)
         method: Method = "structured" if tapped else "contraction"

@@ -63,8 +63,8 @@ class Span:
         self.starts: list[Tensor] = [one for one in found["start"] if one.dim() and one.shape[0] == self.samples]
         if not self.starts:
             raise IsometerError(
-                "the batch has no floating-point tensor to differentiate by; expected one, samples first — pass "
-                "start='…', the module that makes numbers of tokens"
+                "the batch has no floating-point tensor with respect to which to differentiate; expected one, samples "
+                "first — pass start='…', the module that embeds the tokens"
                 if start is None
                 else f"module {start!r} gave no floating-point tensor with the {self.samples} samples first; expected "
                 "one — pass another start"

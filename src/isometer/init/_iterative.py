@@ -80,7 +80,7 @@ def iterative_orthogonalization_(
     if not isinstance(model, nn.Module):
         raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass one")
     if not 0 <= finite(exponent, "exponent", positive=False) <= 1:
-        raise IsometerError(f"exponent is {exponent!r}; expected a number from 0 to 1 — the paper has 0.5")
+        raise IsometerError(f"exponent is {exponent!r}; expected a number from 0 to 1 — the paper uses 0.5")
     if frame not in ("polar", "qr", "slice", "haar"):
         raise IsometerError(f"frame is {frame!r}; expected polar, qr, slice or haar — pass one of them")
     if output_norm is not None:

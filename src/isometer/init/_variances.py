@@ -269,7 +269,7 @@ def _gain_of_site(text: str | None, module: nn.Module | None) -> float:
 def _gain(phi: Activation, name: str) -> float:
     gain = phi.gain_forward
     if not math.isfinite(gain):
-        raise IsometerError(f"{name} is zero almost everywhere; expected an activation that lets something through")
+        raise IsometerError(f"{name} is zero almost everywhere; expected an activation with nonzero outputs")
     return gain
 
 

@@ -91,7 +91,8 @@ def linear_gradient_gram(inputs: Array, cotangents: Array) -> Array:
     first, second = MetricInput.of(inputs), MetricInput.of(cotangents)
     if first.samples != second.samples:
         raise IsometerError(
-            f"inputs have {first.samples} samples, cotangents {second.samples}; expected as many — pass the same batch"
+            f"inputs have {first.samples} samples, cotangents {second.samples}; expected equally "
+            "many — pass the same batch"
         )
     return first.gram_matrix() * second.gram_matrix()
 

@@ -126,7 +126,9 @@ class Metric:
         if self.scaling == "logarithmic":
             return value + log_scale
         if self.scaling == "absolute":
-            raise IsometerError(f"{self.name} does not follow from another scale — evaluate it at the scale it is at")
+            raise IsometerError(
+                f"{self.name} cannot be converted between scales — evaluate it at the scale of the data"
+            )
         xp = namespace(log_scale)
         with np.errstate(over="ignore"):
             factor = xp.exp(log_scale if self.scaling == "linear" else 2 * log_scale)
@@ -156,7 +158,9 @@ class Metric:
 
     def _function(self) -> Callable[..., Array]:
         if self.function is None:
-            raise IsometerError(f"{self.name} has no function of a batch; the doctor reads it off a model — use probe")
+            raise IsometerError(
+                f"{self.name} cannot be computed from a batch; the doctor measures it in a model — use probe"
+            )
         return self.function
 
 

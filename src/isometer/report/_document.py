@@ -335,4 +335,4 @@ def _check_together(report: DoctorReport, what: str) -> None:
 
 def _check_count(name: str, column: Sequence[Any], layers: int) -> None:
     if len(column) != layers:
-        raise IsometerError(f"{name} has {len(column)} numbers for {layers} layers; expected as many — {WRITE}")
+        raise IsometerError(f"{name} has {len(column)} numbers for {layers} layers; expected one per layer — {WRITE}")

@@ -196,7 +196,7 @@ def phase_card(diagram: PhaseDiagram) -> Panel:
         if math.isfinite(edge.weight_at(middle)):
             words += f", {number(edge.weight_at(middle), 6)} at σ_b² = {number(middle, 4)}"
         words += "."
-    legend = "q*: variance of pre-activations; c*: where cosines go; ξ: layers per factor e."
+    legend = "q*: variance of pre-activations; c*: the cosine that all pairs approach; ξ: layers per factor e."
     notes = [Text(words), Text(legend, style="dim")]
     title = f"Order and chaos of {diagram.activation}: dense > act"
     return Panel(Group(table, *notes), title=title, title_align="left", border_style="blue")

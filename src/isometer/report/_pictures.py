@@ -132,7 +132,9 @@ def activation_picture(card: Explanation, start: float = 0.6) -> Figure:
     middle.set_title("every cosine is fixed" if fixed is None else f"kernel map, ρ* = {fixed:.4g} (★)", fontsize=9)
 
     if card.approach.fixed_point is None:
-        why = "a linear layer:\ncosines never change" if fixed is None else "no one limit:\nsee the table of the card"
+        why = (
+            "a linear layer:\ncosines never change" if fixed is None else "no single limit:\nsee the table of the card"
+        )
         right.text(0.5, 0.5, why, ha="center", va="center", transform=right.transAxes)
         right.set_axis_off()
     else:

@@ -106,8 +106,8 @@ def band_lines(bands: Sequence[xarray.Dataset], layers: int) -> list[str]:
             lines.append(f"this width by simulation, not theory: {band.attrs['draws']} networks, for {names}")
         elif band.attrs["band_until"] < layers - 1:
             lines.append(
-                f"the bands end at layer {band.attrs['band_until']}: beyond it fluctuations are as large as what "
-                "fluctuates, and the expansion in 1/width says nothing"
+                f"the bands end at layer {band.attrs['band_until']}: beyond it fluctuations are as large "
+                "as the mean, and the expansion in 1/width does not apply"
             )
     return lines
 
@@ -322,8 +322,8 @@ def print_comparison(console: Console, answers: Mapping[str, tuple[xarray.Datase
     console.print(table)
     layers = first.sizes["layer"]
     console.print(
-        f"outside: of {layers} layers, at how many theory is outside the 99.9 % interval of the simulated mean: "
-        "infinite width, this width (–: no band)",
+        f"outside: number of layers, of {layers}, at which theory is outside the 99.9 % interval of the simulated "
+        "mean: infinite width, this width (–: no band)",
         style="dim",
     )
     for name, (data, _) in answers.items():

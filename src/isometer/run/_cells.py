@@ -192,7 +192,7 @@ class Job:
         if not self.cells:
             object.__setattr__(self, "cells", tuple(Cell(point) for point in points))
         elif [dict(cell.coordinates) for cell in self.cells] != points:
-            raise IsometerError(f"the job has {len(self.cells)} cells that are not its grid of {len(points)} points")
+            raise IsometerError(f"the job has {len(self.cells)} cells; expected the {len(points)} points of its grid")
         name_of(self.function), name_of(self.combine)  # raises for what a worker could not find
 
     @cached_property

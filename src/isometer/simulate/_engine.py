@@ -255,7 +255,7 @@ def checked_batch(
             f"batch has shape {shape}; expected (samples, features) or (runs, samples, features), none 0"
         )
     if len(shape) == 3 and shape[0] != runs:
-        raise IsometerError(f"batch has {shape[0]} inputs for {runs} runs; expected as many — pass runs={shape[0]}")
+        raise IsometerError(f"batch has {shape[0]} inputs for {runs} runs; expected one per run — pass runs={shape[0]}")
     if not bool(torch.isfinite(tensor).all()):
         bad = int((~torch.isfinite(tensor)).sum())
         raise IsometerError(

@@ -199,8 +199,8 @@ def _check_scale(spec: Chain, metrics: Sequence[Measured], moments: bool) -> Non
     if absolute or moments:
         what = absolute[0] if absolute else "moments"
         raise IsometerError(
-            f"{what} depends on the scale, and a chain without normalisation, bias or bounded activation has none of "
-            "its own: its norm has no average — add norm='batch', or choose only metrics such as stable_rank"
+            f"{what} depends on the scale, which a chain without normalisation, bias or bounded activation does not "
+            "fix: its norm has no average — add norm='batch', or choose only metrics such as stable_rank"
         )
 
 

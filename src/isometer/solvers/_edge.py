@@ -158,7 +158,9 @@ def edge_curve(
         [1.1934, 1.4093]
     """
     if along == unknown:
-        raise IsometerError(f"{unknown} is solved for and given; expected two numbers of the network — name another")
+        raise IsometerError(
+            f"{unknown} is both solved for and given; expected two different numbers of the network — name another"
+        )
     if not values:
         raise IsometerError(f"no values of {along} are given; expected some — bias-variance=0.01:0.5:11, for example")
     rows = []

@@ -149,7 +149,7 @@ def _tokens(
     fits = {"depth": ("token_cosine",), "qk_gain": ("entropy", "update"), "deepnorm": ()}.get(unknown, ("update",))
     if len(asked) > 1 or not set(asked) <= set(fits):
         raise IsometerError(
-            f"{unknown} is asked for {' and '.join(asked)}; expected {' or '.join(fits) or 'nothing more'}, one at most"
+            f"{unknown} and {' and '.join(asked)} are given; expected {' or '.join(fits) or 'neither'}, at most one"
         )
     if token_cosine is not None:
         return depth_of_cosine(spec, token_cosine, cosine=cosine, most=most), "depth"
@@ -185,7 +185,8 @@ def _depth(
     if len(asked) != 1:
         came = " and ".join(asked) or "nothing"
         raise IsometerError(
-            f"a depth is asked for {came}; expected one of condition, cosines and gradients — condition=10, for example"
+            f"a depth needs one condition and got {came}; expected condition, cosines or gradients — "
+            "condition=10, for example"
         )
     if condition is not None:
         if inputs is None:

@@ -334,7 +334,7 @@ def _deepened(spec: Spec, alpha: float, beta: float) -> Spec:
 def _place(spec: Spec) -> int:
     place = next((at for at, step in enumerate(spec.composition) if isinstance(step, Repeat)), None)
     if place is None:
-        raise IsometerError("the question is about blocks, and the network repeats none — write repeat(…, times)")
+        raise IsometerError("the question is about blocks, but the network repeats none — write repeat(…, times)")
     return place
 
 

@@ -113,7 +113,7 @@ class Chain(Spec):
                 raise SpecError(f"width is empty; expected one number per layer — {fix}")
             if self.depth is not None and self.depth != len(widths):
                 raise SpecError(
-                    f"width has {len(widths)} numbers, depth is {self.depth}; expected as many — drop depth"
+                    f"width has {len(widths)} numbers, depth is {self.depth}; expected the same number — drop depth"
                 )
             return widths
         return whole(given, "width", fix)

@@ -37,7 +37,7 @@ def with_depth(spec: Spec, depth: int) -> Spec:
     repeats = [place for place, step in enumerate(spec.composition) if isinstance(step, Repeat)]
     if len(repeats) != 1:
         raise SpecError(
-            f"the network {spec} has {len(repeats)} repeats; expected one, whose turns are its depth — write "
+            f"the network {spec} has {len(repeats)} repeats; expected one, whose repetitions are its depth — write "
             "repeat(…, times) once"
         )
     steps = [replace(step, times=depth) if isinstance(step, Repeat) else step for step in spec.composition]

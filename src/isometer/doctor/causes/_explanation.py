@@ -241,8 +241,8 @@ def _explained(
             causes += blamed
     elif yardstick > LEARNED and outcome.repaired < _FAR_BEHIND * yardstick:
         unexplained = (
-            f"even then the model makes a progress of {outcome.repaired:.2f}, and a simple learner {yardstick:.2f}: "
-            "something in its architecture costs the rest"
+            f"even then the model's progress is {outcome.repaired:.2f}, a simple learner's {yardstick:.2f}: "
+            "something in its architecture holds it back"
         )
     return CauseExplanation(
         outcome.optimizer,
@@ -288,7 +288,7 @@ def _left_over(outcome: SearchOutcome, yardstick: float, learnable: float, targe
         [
             Cause(
                 (TARGETS, INPUT),
-                "Check that the inputs carry what the targets depend on, and that both belong to the same samples.",
+                "Check that the inputs contain what the targets depend on, and that both belong to the same samples.",
                 math.nan,
                 "nothing learns from them",
                 "targets",

@@ -211,7 +211,7 @@ def _multi_head(call: Operation) -> AttentionReading | None:
     query, key, heads = call.argument(0, "query"), call.argument(1, "key"), int(call.argument(4, "num_heads"))
     extra = (call.argument(7, "bias_k"), call.argument(9, "add_zero_attn"), call.argument(21, "static_k"))
     if any(one is not None and one is not False for one in extra) or query.is_nested or key.is_nested:
-        raise Unscored("keys beside those of the input, or nested tensors")
+        raise Unscored("keys other than those of the input, or nested tensors")
     query, key = (x.detach().unsqueeze(1) if x.dim() == 2 else x.detach() for x in (query, key))
     length, samples, width = query.shape
     weights, biases = _projections(call, width)

@@ -360,7 +360,9 @@ def _check(model: Any, report: Any) -> None:
     if not isinstance(model, nn.Module):
         raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass one")
     if not isinstance(report, Report):
-        raise IsometerError(f"report is a {type(report).__name__}; expected what isometer.diagnose(model, batch) gives")
+        raise IsometerError(
+            f"report is a {type(report).__name__}; expected what isometer.diagnose(model, batch) returns"
+        )
     known = {"input", "targets", "loss", *dict(model.named_modules(remove_duplicate=False))}
     strange = next((name for cause in report.causes for name in cause.modules if name not in known), None)
     if strange is not None:
@@ -376,8 +378,8 @@ def _check(model: Any, report: Any) -> None:
             )
         if isinstance(module, torch.jit.ScriptModule):
             raise IsometerError(
-                f"module {name or type(module).__name__!r} is scripted, and its weights cannot be exchanged; expected "
-                "modules of Python — treat the model before scripting it"
+                f"module {name or type(module).__name__!r} is scripted, so its weights cannot be replaced; expected "
+                "Python modules — treat the model before scripting it"
             )
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if tensor.is_meta:
@@ -398,8 +400,8 @@ def _copied(model: nn.Module) -> nn.Module:
         raise IsometerError(f"{problem}, or pass inplace=True") from problem
     except Exception as problem:  # whatever the model's own code raises
         raise IsometerError(
-            f"the model cannot be copied ({type(problem).__name__}: {problem}); expected one that copy.deepcopy takes "
-            "— pass inplace=True"
+            f"the model cannot be copied ({type(problem).__name__}: {problem}); expected one that copy.deepcopy "
+            "can copy — pass inplace=True"
         ) from problem
 
 

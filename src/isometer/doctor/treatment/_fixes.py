@@ -138,7 +138,7 @@ def unfreeze_(model: nn.Module, modules: Sequence[str] | None = None) -> tuple[s
         if parameter.is_floating_point() and not parameter.requires_grad
     }
     if not frozen:
-        raise IsometerError("nothing is frozen; expected a parameter that is — there is nothing to do")
+        raise IsometerError("no parameter is frozen; expected at least one — there is nothing to do")
     for parameter in frozen.values():
         parameter.requires_grad_()
     return tuple(frozen)
@@ -170,7 +170,9 @@ def standardise_inputs_(model: nn.Module, batch: Any) -> tuple[str, ...]:
     """
     found = input_repairs([batch])
     if not found:
-        raise IsometerError("the inputs of the batch are as usual; expected an offset or odd units — there is no need")
+        raise IsometerError(
+            "the inputs of the batch have a usual scale; expected an offset or unusual units — there is nothing to do"
+        )
     for repair in found:
         repair.change(model)
     return tuple(repair.evidence for repair in found)

@@ -183,8 +183,8 @@ def _function(model: nn.Module, site: Site) -> Function:
     if isinstance(module, Activation):
         if module.activation.name.startswith(_DONE):
             raise IsometerError(
-                f"the activation of {site.name!r} is {module.activation.name}; expected one that was not changed yet — "
-                "it has been normalised or shaped already"
+                f"the activation of {site.name!r} is {module.activation.name}; expected an unmodified one — "
+                "it has already been normalised or shaped"
             )
         return module.activation
     known = _recognised(module) if site.activation is None else None
@@ -195,5 +195,5 @@ def _function(model: nn.Module, site: Site) -> Function:
         )
     phi = known or activation(str(site.activation))
     if not math.isfinite(phi.gain_forward):
-        raise IsometerError(f"{phi.name} is zero almost everywhere; expected an activation that lets something through")
+        raise IsometerError(f"{phi.name} is zero almost everywhere; expected an activation with nonzero outputs")
     return phi

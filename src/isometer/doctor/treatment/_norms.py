@@ -88,7 +88,7 @@ def _norm(norm: str, layer: nn.Module, shape: tuple[int, ...], name: str) -> nn.
         return nn.GroupNorm(1, width) if isinstance(layer, _CONVOLUTIONS) else nn.LayerNorm(width)
     if isinstance(layer, nn.Linear) and len(shape) > 2:
         raise IsometerError(
-            f"{name!r} acts on tokens, {'×'.join(map(str, shape))}; batch norm over them mixes samples and places — "
+            f"{name!r} acts on tokens, {'×'.join(map(str, shape))}; batch norm over them mixes samples and positions — "
             "add a layer norm instead"
         )
     return _BATCH_NORMS[type(layer)](width)
@@ -141,7 +141,7 @@ def full_batch_norm_(model: nn.Module, batch: Any) -> tuple[str, ...]:
     observe(model, batch, [(module, watch(name)) for name, module in leaves])
     if not found:
         raise IsometerError(
-            "no module subtracts the batch mean without rescaling; expected one to replace — where a forward method "
+            "no module subtracts the batch mean without rescaling; expected one to replace — if a forward method "
             "does it, divide by the standard deviation there"
         )
     own_places(model, list(found))

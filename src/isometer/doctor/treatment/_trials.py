@@ -164,7 +164,7 @@ def trial(
     if steps < 1 or not seeds:
         raise IsometerError(f"steps is {steps} and there are {len(seeds)} seeds; expected at least one of each")
     if sampler is None and target is None:
-        raise IsometerError("target was not given; expected what the loss compares with — pass target=labels")
+        raise IsometerError("target was not given; expected the targets of the loss — pass target=labels")
     if optimizer not in LEARNING_RATES:
         raise unknown_name("optimizer", optimizer, LEARNING_RATES)
     draw = sampler or _from_batch(batch, target, samples)

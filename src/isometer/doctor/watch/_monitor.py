@@ -272,8 +272,8 @@ class SignalMonitor:
             return ModelCall(some, "cpu", None), few_targets
         if self._tap.call is None:
             raise IsometerError(
-                "the model was not called between two steps, or by another name; expected the model that your loop "
-                "calls — pass that one, or batch= to step"
+                "the model was not called between two steps, or was called through another object; expected the model "
+                "that your loop calls — pass that one, or batch= to step"
             )
         return self._tap.call, few(self._tap.call.batch, self.samples, target)[1] if target is not None else None
 
@@ -401,7 +401,7 @@ def _check(model: Any, samples: Any) -> None:
         raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass one")
     if isinstance(model, torch.jit.ScriptModule):
         raise IsometerError(
-            "the model is scripted and takes no hooks; expected a module of Python — watch it before you script it"
+            "the model is scripted and takes no hooks; expected a Python module — watch it before you script it"
         )
     lazy = next((name for name, one in model.named_parameters() if is_lazy(one)), None)
     if lazy is not None:

@@ -117,8 +117,8 @@ def settled(layer: ChainLayer, *, mean_square: float = 1.0) -> Settled:
         return Settled(point.chi, point.variance, cosine, rate)
     if _grows(layer):
         raise IsometerError(
-            "a skip connection without a norm after the addition lets the signal grow with depth, so that no layer is "
-            "the last word: χ approaches 1 — take norm position 'sum', or ask for a depth"
+            "a skip connection without a norm after the addition lets the signal grow with depth without a limit: "
+            "χ approaches 1 — take norm position 'sum', or ask for a depth"
         )
     _, constant = layer.layers().stages(_LAYERS)
     return _of_stage(constant, layer.layout["bias"] if layer.residual is None else 0.0)

@@ -154,7 +154,7 @@ class Walk:
         if self.exposed == "read":
             reason = "its slopes depend on those of the activation before it, through the skip"
             fix = f"begin and end branches with weights, or {_SIMULATE}"
-            raise NotCovered(f"{name} behind a skip in Jacobian spectra", reason, fix)
+            raise NotCovered(f"{name} after a skip in Jacobian spectra", reason, fix)
         self.exact = self.exact and self.exposed == "none"
         self.exposed = "read"
 

@@ -212,7 +212,7 @@ class Layers:
         scale = view.dual.second_moment - (view.dual.at_zero if centring else 0.0)
         if not scale > 0.0:
             what = "is constant at the signal's scale" if centring else "is zero at the signal's scale"
-            raise IsometerError(f"{name} {what} (layer {layer}): no signal is left to have a kernel")
+            raise IsometerError(f"{name} {what} (layer {layer}): no signal is left, so there is no kernel")
         inner, gain = (view.dual.base, view.dual.gain) if isinstance(view.dual, AffineDual) else (view.dual, 1.0)
         dual = AffineDual(inner, gain / scale, 0.0 if centring else view.dual.at_zero / scale)
         if after:

@@ -55,7 +55,7 @@ def exponents(spec: Spec, *, cosine: float = 0.0) -> Exponents | None:
     """
     place = next((at for at, step in enumerate(spec.composition) if isinstance(step, Repeat)), None)
     if place is None:
-        raise IsometerError("exponents are those of blocks, and the network repeats none — write repeat(…, times)")
+        raise IsometerError("exponents are those of blocks, but the network repeats none — write repeat(…, times)")
     body = spec.composition[place]
     assert isinstance(body, Repeat)
     _, shape = executed(spec.composition[:place], spec.shape)
