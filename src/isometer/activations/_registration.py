@@ -31,7 +31,7 @@ def register_activation(
     Args:
         name: a new name.
         expression: text that `isometer.activation` reads, or a function from parameters to such text.
-        formula: what tables show; the expression unless given.
+        formula: what tables show; the expression by default.
         defaults: default values of the parameters.
         aliases: other names.
         torch: modules and functions that compute it, which are then recognised and built.

@@ -393,7 +393,7 @@ def shaped(batch: np.ndarray[Any, Any], spec: Spec) -> np.ndarray[Any, Any]:
 
 
 def rooted(gram: np.ndarray[Any, Any], features: int | None = None) -> np.ndarray[Any, Any]:
-    """Samples `(n, d)` with this Gram matrix, H Hᵀ / d; as many features as samples unless given."""
+    """Samples `(n, d)` with this Gram matrix, H Hᵀ / d; as many features as samples by default."""
     import numpy as np
 
     values, vectors = np.linalg.eigh(gram)

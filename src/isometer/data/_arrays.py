@@ -41,7 +41,7 @@ def read_arrays(
         path: of the file.
         kinds: of dtypes that are taken, as NumPy abbreviates them: real numbers, integers and truth values.
         copy: bytes per number that the caller will take in addition, which count.
-        names: which arrays of an archive, if they are there; all unless given.
+        names: which arrays of an archive, if they are there; all by default.
         limit: bytes, instead of the usual limit.
 
     Returns:

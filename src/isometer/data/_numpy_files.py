@@ -32,7 +32,7 @@ class Wanted:
         kinds: of dtypes, as NumPy abbreviates them.
         copy: bytes per number that the caller takes in addition.
         limit: bytes of all arrays.
-        names: which arrays of an archive to read, if they are there; all unless given.
+        names: which arrays of an archive to read, if they are there; all by default.
     """
 
     kinds: str

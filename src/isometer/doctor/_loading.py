@@ -289,8 +289,8 @@ def make_batch_for(
     Args:
         target: what is examined.
         data: `gaussian`, or the name of a data set.
-        n: number of samples, 32 (or the patient's own) unless given.
-        shape: of one sample; guessed from the model's first layer unless given.
+        n: number of samples, 32 (or the patient's own) by default.
+        shape: of one sample; guessed from the model's first layer by default.
         seed: of the draw.
 
     Raises:

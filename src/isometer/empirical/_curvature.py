@@ -86,7 +86,7 @@ def largest_stable_rate(
         betas: of "adam"; only the first matters.
         eps: of "adam".
         second_moments: Adam's v̂ by name of the parameter (`exp_avg_sq` over its bias correction); the squares of the
-            batch's gradient unless given, as after the first steps on this batch.
+            batch's gradient by default, as after the first steps on this batch.
         mode: as for `empirical_kernel`.
         output: picks the output out of what the model returns.
         seed: of dropout and of the first vector.

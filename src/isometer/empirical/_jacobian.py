@@ -242,8 +242,8 @@ def jacobian_spectrum(
     Args:
         model: any `torch.nn.Module`.
         batch: a tensor, a tuple of positional arguments or a mapping of keyword arguments; samples are the first axis.
-        start: the module whose output the Jacobian is by; the input unless given. Token models need one.
-        end: the module whose output the Jacobian is of; the model's output unless given.
+        start: the module whose output the Jacobian is by; the input by default. Token models need one.
+        end: the module whose output the Jacobian is of; the model's output by default.
         mode: "train", "eval", or None for the mode of each module.
         method: "dense" writes the Jacobian out; "lanczos" puts random vectors through Golub–Kahan steps, whose Gauss
             quadratures are the density up to a standard error. "auto" takes "dense" where that is small.

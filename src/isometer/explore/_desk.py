@@ -51,7 +51,7 @@ class Computation:
     Attributes:
         name: of the function.
         arguments: of it.
-        seconds: that it may take; those of the desk unless given.
+        seconds: that it may take; those of the desk by default.
 
     Example:
         >>> Computation("card", {"activation": "relu"}).key

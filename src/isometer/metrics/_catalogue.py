@@ -644,7 +644,7 @@ def metric(name: str, among: Iterable[str] | None = None) -> Metric:
 
     Args:
         name: of the metric.
-        among: names that will do; all unless given.
+        among: names that will do; all by default.
 
     Returns:
         Its entry.
@@ -667,7 +667,7 @@ def metric(name: str, among: Iterable[str] | None = None) -> Metric:
 
 
 def names(*reads: Reads) -> list[str]:
-    """Names of the metrics that read one of these; of all unless given.
+    """Names of the metrics that read one of these; of all by default.
 
     Args:
         reads: what they read, see `Metric.reads`.

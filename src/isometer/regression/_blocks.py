@@ -51,7 +51,7 @@ def kernel_job(
         others: `(m, …)`, computed with the samples, not among themselves.
         kinds: which of "nngp" and "ntk".
         precision: "float64" or "float32".
-        block: samples along a side of a block; such that one takes about 20 seconds unless given.
+        block: samples along a side of a block; such that one takes about 20 seconds by default.
 
     Example:
         >>> spec = Spec("input(2) > dense(4) > act('relu') > dense(1)")

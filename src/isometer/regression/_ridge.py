@@ -77,7 +77,7 @@ def ridge_fit(
         targets: `(n,)` or `(n, outputs)`.
         ridges: to choose from, in units of the mean of the kernel's diagonal; one number is taken as it is. 0 is
             interpolation.
-        loss: of (targets, predictions), the smaller the better; the mean squared error unless given. Of equals the
+        loss: of (targets, predictions), the smaller the better; the mean squared error by default. Of equals the
             largest ridge wins.
 
     Raises:

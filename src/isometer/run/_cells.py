@@ -166,7 +166,7 @@ class Job:
         function: a pure function `(configuration, seed)` of a module, or `(configuration, seed, checkpoint)` for long
             cells, that returns an `xarray.Dataset`.
         axes: the grid: name → values, in the order of the dimensions.
-        cells: one per point of the grid, in its order; the grid itself unless given.
+        cells: one per point of the grid, in its order; the grid itself by default.
         combine: `(job, results by label) -> Dataset`; a cell that failed is absent from the results. By default the
             axes become dimensions.
         notes: JSON data kept beside the job, such as the command that made it.

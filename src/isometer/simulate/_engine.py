@@ -64,7 +64,7 @@ def simulate(
         spec: the network.
         batch: the input, `(n, d)` for all runs or `(runs, n, d)`, `(n, features, *positions)` for a network with
             positions, as torch has images, or the same flattened; half precision and integers are converted to `dtype`.
-            Or ten samples by name, `"correlated:0.9"` (see `isometer.data.make_batch`); Gaussian ones unless given.
+            Or ten samples by name, `"correlated:0.9"` (see `isometer.data.make_batch`); Gaussian ones by default.
         runs: number of independent networks.
         metrics: names of `isometer.metrics.METRICS`, those of sites and tokens excepted, or functions of a tensor
             `(runs, n, d)` with one number per run.

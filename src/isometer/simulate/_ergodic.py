@@ -69,7 +69,7 @@ def ergodic_average(
         layers: number of layers of every chain that are averaged over.
         metrics: names, gradients excepted, or functions of a tensor `(…, n, d)` with one number each.
         seed: seed of the weights.
-        burn_in: layers left out at the start; a tenth of `layers` unless given.
+        burn_in: layers left out at the start; a tenth of `layers` by default.
         chains: independent chains run side by side.
         every: layers from one measurement to the next; neighbours of wide networks are nearly equal.
         batches: batch means per chain.

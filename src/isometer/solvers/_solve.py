@@ -65,7 +65,7 @@ def solve(
     - `solve("depth", spec, token_cosine=0.99)`: the least number of blocks at which the cosine of tokens reaches 0.99;
     - `solve("skip", spec)`, or `"branch"`: the strength at which tokens that are nearly alike neither part nor merge;
     - `solve("qk_gain", spec, entropy=0.1)`: the gain of queries and keys from which on the entropy of attention is
-      below a share of log T, 0.1 unless given;
+      below a share of log T, 0.1 by default;
     - `solve("branch", spec, update=100)`: the strength at which a step of gradient descent of rate η moves the
       function by 100 η;
     - `solve("deepnorm", spec)`: α beside branches and β of weights.
@@ -73,7 +73,7 @@ def solve(
     Args:
         unknown: what to solve for: `"depth"`, or one of the numbers above.
         spec: the network; what is solved for is replaced.
-        inputs: the batch `(n, d)`; of the edge of chaos its mean square counts, 1 unless given.
+        inputs: the batch `(n, d)`; of the edge of chaos its mean square counts, 1 by default.
         gram: or its Gram matrix, for bands and the edge.
         condition, cosines, gradients: what is asked of a depth; one of them.
         kind: of the kernel.

@@ -87,7 +87,7 @@ class Dense:
     """x ↦ x Wᵀ, W a random matrix; the same W at every position.
 
     Args:
-        width: features that leave; as many as enter unless given.
+        width: features that leave; as many as enter by default.
         gain: factor of the weights.
         weights: the law of W, one of `WEIGHT_LAWS` (`Chain` says what each is).
         weight_scaling: `"unit"` drops the fan_in from `gaussian` and `uniform`.
@@ -241,7 +241,7 @@ class Convolution:
 
     Args:
         kernel: its size along each axis of the positions.
-        channels: features that leave; as many as enter unless given.
+        channels: features that leave; as many as enter by default.
         padding: `"circular"`, `"zeros"`, `"reflect"`, or `"valid"` for none.
         stride: of the positions that are kept.
         dilation: distance of neighbouring offsets.
@@ -330,7 +330,7 @@ class Attention:
 
     Args:
         heads: number of heads.
-        head_width: features of a head; width / heads unless given.
+        head_width: features of a head; width / heads by default.
         qk_gain: factor of query and key weights, whose entries have variance gain²/width; with `qk_norm` the factor
             of the norm instead, behind weights of variance 1/width.
         value_gain: factor of the value weights.
@@ -341,7 +341,7 @@ class Attention:
         rotary: rotary positions: pairs of features of queries and keys are turned by position · base^(−2p/head_width),
             p = 0, 1, …; heads need an even width.
         rotary_base: base.
-        key_heads: heads of keys and values, fewer than `heads` for grouped keys; as many unless given.
+        key_heads: heads of keys and values, fewer than `heads` for grouped keys; as many by default.
         weights: `"gaussian"` or `"orthogonal"`, of value and output.
         score_scale: factor of the scores.
 

@@ -261,7 +261,7 @@ def explain(
         norm: "none", "layer" or "rms".
         norm_position: `"pre"` or `"post"` the activation, or after the `"sum"` with the skip, as everywhere.
         residual: γ, the strength of the branch beside a skip connection; None for no skip.
-        gain: factor of the weights, the principled one unless given.
+        gain: factor of the weights, the principled one by default.
         bias_variance: of the biases.
 
     Returns:

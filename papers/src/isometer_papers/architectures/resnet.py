@@ -145,7 +145,7 @@ def resnet(
         shape: of an image: channels, height, width.
         classes: outputs.
         depth: layers on the longest path.
-        channels: of the stages; 16, 32, 64 unless given, for depth 50 64, 128, 256, 512 before expansion.
+        channels: of the stages; 16, 32, 64 by default, for depth 50 64, 128, 256, 512 before expansion.
         norm: `none`, `batch`, `batch-rescale`, `batch-rescale-std` or `layer`.
         activation: a name.
         init: see `initialize_`.

@@ -33,7 +33,7 @@ def mlp(
         law: of the weights, see `initialise_`.
         gain: of the weights.
         bias: of every hidden unit.
-        norm: makes a normalisation from the width; none unless given.
+        norm: makes a normalisation from the width; none by default.
 
     Example:
         >>> len(mlp(3)(0, (784,), 10))

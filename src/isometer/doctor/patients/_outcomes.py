@@ -91,7 +91,7 @@ def trial(
         patient: the patient; its defect applies to every batch.
         data: images to draw the batches from, without replacement within a run.
         steps: steps per run.
-        learning_rates: `LEARNING_RATES` of its optimizer unless given.
+        learning_rates: `LEARNING_RATES` of its optimizer by default.
         seeds: of the weights, of the order of the data, and of dropout.
 
     Returns:

@@ -119,7 +119,7 @@ class Patient:
         """A batch as the patient meets it, its defect included.
 
         Args:
-            n: number of samples, `samples` of the patient unless given.
+            n: number of samples, `samples` of the patient by default.
             seed: of the draw.
             data: `"gaussian"` (standard Gaussian inputs or uniform tokens, random labels) or `Images` to draw from.
 

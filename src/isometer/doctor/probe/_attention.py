@@ -69,7 +69,7 @@ def reading_of_scores(scores: Tensor, allowed: Tensor | None = None, samples: in
 
     Args:
         scores: before the softmax; masks may have been added.
-        allowed: where a query may look, of a shape that broadcasts; all that is not masked in the scores unless given.
+        allowed: where a query may look, of a shape that broadcasts; all that is not masked in the scores by default.
         samples: in the batch, if these are all of them or evenly spaced ones.
     """
     scores = scores.detach().float()

@@ -214,7 +214,7 @@ def material(
     Args:
         subject: the model.
         batches: inputs and targets.
-        loss: of output and target, or of the output where targets are None; by the kind of target unless given.
+        loss: of output and target, or of the output where targets are None; by the kind of target by default.
         samples: in a batch.
         mode: in which the model runs.
         seed: of the teacher.

@@ -241,12 +241,12 @@ def stress_test(
     Args:
         subject: the model.
         batches: of inputs and targets; targets may be None.
-        loss: of output and target; by the kind of target unless given.
+        loss: of output and target; by the kind of target by default.
         optimizers: the optimizers.
         samples: in a batch.
         mode: in which the model is trained.
         seed: of the reference, of dropout and of a teacher.
-        budget: seconds of work. Unless given, the whole plan is run, up to ten minutes of it, and the search for causes
+        budget: seconds of work. By default, the whole plan is run, up to ten minutes of it, and the search for causes
             has the rest of a minute, or as long as the test took.
         look: what is found in the model after a function has changed it; asked after some steps of the optimizer that
             does best.

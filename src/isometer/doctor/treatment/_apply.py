@@ -65,17 +65,17 @@ def treat(
 
     Args:
         model: the model of the report; of a compiled or distributed one, the model within.
-        report: what `diagnose` said about it; diagnosed here unless given. One without a stress test, or with other
+        report: what `diagnose` said about it; diagnosed here by default. One without a stress test, or with other
             optimizers, is made again.
-        batch: as for `diagnose`, the batches of the report unless given; schemes that set weights from data take the
+        batch: as for `diagnose`, the batches of the report by default; schemes that set weights from data take the
             first of many batches, and need more samples than features.
         target: as for `diagnose`.
         loss: as for `diagnose`.
         fresh: as for `diagnose`.
-        optimizer: as for `diagnose`; by the name in the report unless given.
+        optimizer: as for `diagnose`; by the name in the report by default.
         choose: `"recommended"` as described. `"all"` carries out everything that the causes and findings list, weights
             first. Or ids of prescriptions, in order. Those two undo only what makes things worse.
-        budget: seconds of work that all of it may take. Unless given, the stress tests before and after are whole, and
+        budget: seconds of work that all of it may take. By default, the stress tests before and after are whole, and
             what is tried between them has a minute, or twice as long as the first of them took.
         stress: judge by short trainings. If not, or where nothing can be trained, findings decide: `"recommended"` then
             looks for the shortest way to no finding, with what sets weights alone, else with changes of architecture,

@@ -34,7 +34,7 @@ def redraw_(model: nn.Module, batch: Any, modules: Sequence[str] | None = None, 
     Args:
         model: the model.
         batch: what it is called with.
-        modules: names of the modules; they are trained from then on, even if they were frozen. Unless given, all that
+        modules: names of the modules; they are trained from then on, even if they were frozen. By default, all that
             are not frozen.
         seed: of the weights.
 
@@ -116,7 +116,7 @@ def unfreeze_(model: nn.Module, modules: Sequence[str] | None = None) -> tuple[s
 
     Args:
         model: the model.
-        modules: names of the modules; everything unless given.
+        modules: names of the modules; everything by default.
 
     Returns:
         Names of the parameters that were frozen.

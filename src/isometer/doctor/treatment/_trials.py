@@ -132,11 +132,11 @@ def trial(
         batch: inputs, from which every step draws samples at random. Or give a sampler.
         sampler: function of step and seed that gives inputs and targets.
         target: what the loss compares with, one entry per sample of the batch.
-        samples: of a step, half of the batch unless given.
+        samples: of a step, half of the batch by default.
         loss: a function of output and target.
         steps: per run.
         optimizer: `sgd` (momentum 0.9) or `adam`.
-        learning_rates: three that suit the optimizer unless given.
+        learning_rates: three that suit the optimizer by default.
         seeds: of the runs.
         progress: called with the number of runs that are done and that there are.
 

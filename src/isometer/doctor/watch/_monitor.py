@@ -59,7 +59,7 @@ class SignalMonitor:
         optimizer: its updates are then read off exactly, by its groups, with gradients as it gets them: accumulated and
             clipped. Without one they are those between two calls of `step`.
         metrics: names of the catalogue, and `attention_relative_entropy`, `attention_score_std`,
-            `attention_score_largest`; a dozen unless given.
+            `attention_score_largest`; a dozen by default.
         layers: patterns of module names (`"blocks.*"`) to which `history` is restricted; their numbers are logged, too.
         budget: largest share of the training time that observations may take, `None` for no limit.
         when: steps between observations, a list of steps, or a function of the step, in place of the usual schedule.
@@ -150,10 +150,10 @@ class SignalMonitor:
 
         Args:
             loss: of the step, a number or a tensor.
-            batch: what the model was called with; taken from the call itself unless given.
+            batch: what the model was called with; taken from the call itself by default.
             target: second argument of the criterion.
             criterion: the loss function; without one, gradients by layer are those of a Gaussian cotangent.
-            step: number of the step, counted unless given.
+            step: number of the step, counted by default.
         """
         start = time.perf_counter()
         if self._clock is not None:

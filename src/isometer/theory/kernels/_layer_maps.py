@@ -138,7 +138,7 @@ class Layers:
         bias: σ_b², the variance of the biases of every layer.
         norm, norm_position: normalisation over features, before or after φ, or after the addition of the skip.
         residual: γ, the strength of the branch beside a skip connection; None or inf for no skip.
-        entry_bias: variance of the biases of the first weights, those of all others unless given.
+        entry_bias: variance of the biases of the first weights, those of all others by default.
     """
 
     def __init__(

@@ -76,7 +76,7 @@ def limits(spec: Chain, samples: int, path: Path | None = None) -> FixedPointLim
     Args:
         spec: a covered spec whose layers are alike.
         samples: n.
-        path: of a batch, whose end is where the fixed point is looked for; orthogonal samples unless given.
+        path: of a batch, whose end is where the fixed point is looked for; orthogonal samples by default.
 
     Returns:
         `FixedPointLimits`.

@@ -82,7 +82,7 @@ def token_path(
     Args:
         spec: a network over a sequence, with full attention; its input counts as Gaussian.
         cosine: of two tokens of a sample.
-        sample_cosine: of tokens of two samples; the same unless given.
+        sample_cosine: of tokens of two samples; the same by default.
         mean_square: of a feature of the input.
         backward: also the averaged partial Jacobian.
 
