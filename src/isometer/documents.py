@@ -56,7 +56,7 @@ def read_json(
     """The document in a regular file.
 
     Args:
-        path: of the file.
+        path: path of the file.
         shape: what the document must look like.
         what: the document is, for errors.
         fix: what to do if it is something else.

@@ -80,7 +80,7 @@ class CommandGroup(typer.Typer):
     """Commands under one name, all of them of the class `Command`.
 
     Args:
-        settings: of `typer.Typer`.
+        settings: arguments of `typer.Typer`.
     """
 
     def __init__(self, **settings: Any) -> None:

@@ -72,9 +72,9 @@ def phase(
 
     For a convolutional network, the phase is that of the uniform part of images, which decays most slowly.
 
-    For a network with attention, --x and --y are two keywords of its preset, or two of qk_gain, value_gain, output_gain,
-    branch, skip, mlp_gain, blocks and tokens. Its diagram shows where tokens or the entropy of attention collapse and
-    gradients vanish or explode, for exchangeable tokens of cosine 0 or --input cosine:C.
+    For a network with attention, --x and --y are two keywords of its preset, or two of qk_gain, value_gain,
+    output_gain, branch, skip, mlp_gain, blocks and tokens. Its diagram shows where tokens or the entropy of attention
+    collapse and gradients vanish or explode, for exchangeable tokens of cosine 0 or --input cosine:C.
 
     Examples: [bold]isometer phase --activation tanh --plot phase.png[/],
     [bold]isometer phase --network 'postln_mlp(blocks=12)' --x scale=0:1 --y sigma_w=0.5:2 --plot plane.png[/],

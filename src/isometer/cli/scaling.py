@@ -153,7 +153,8 @@ def scaling(
     CompleteP, with a verdict for each group of parameters. Corrections come as code. Short sweeps of the rate at the
     smallest, widest and deepest model show whether the best rate transfers, without and with the corrections.
 
-    The exit code is 0 if every exponent fits the parametrisation, 1 if one does not, 3 if it is unclear, 2 for an error.
+    The exit code is 0 if every exponent fits the parametrisation, 1 if one does not, 3 if it is unclear, 2 for an
+    error.
 
     The file is executed: name only code that you would run.
 

@@ -95,7 +95,7 @@ def batch_for(width: int, axes: tuple[int, ...] = (), kind: str | None = None, *
         width: features that the network takes.
         axes: sizes of its axes of positions.
         kind: as for `make_batch`.
-        seed: of the draw.
+        seed: seed of the draw.
 
     Returns:
         `(n, width, *axes)`.

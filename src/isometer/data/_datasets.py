@@ -34,7 +34,7 @@ class DataSet:
     """One split of a data set.
 
     Attributes:
-        name: of the set.
+        name: name of the set.
         split: `train` or `test`.
         images: uint8 `(N, C, H, W)`, read-only.
         labels: int64 `(N,)`, read-only.
@@ -107,7 +107,7 @@ class DataSet:
 
         Args:
             n: how many.
-            seed: of the draw.
+            seed: seed of the draw.
             centre: as for `prepare`.
             scale: as for `prepare`.
             flat: as for `prepare`.

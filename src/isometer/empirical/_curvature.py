@@ -83,13 +83,13 @@ def largest_stable_rate(
         loss: a function of the output and the target that gives one number.
         optimizer: "sgd" or "adam".
         momentum: β of "sgd".
-        betas: of "adam"; only the first matters.
-        eps: of "adam".
+        betas: betas of "adam"; only the first matters.
+        eps: eps of "adam".
         second_moments: Adam's v̂ by name of the parameter (`exp_avg_sq` over its bias correction); the squares of the
             batch's gradient by default, as after the first steps on this batch.
         mode: as for `empirical_kernel`.
         output: picks the output out of what the model returns.
-        seed: of dropout and of the first vector.
+        seed: seed of dropout and of the first vector.
 
     Returns:
         `StableRate`. It speaks of this point and this batch: training moves the curvature, often up to this limit.

@@ -47,9 +47,9 @@ class EmpiricalJacobian(Drawn):
         shape: (rows, columns) per sample where samples are separate, of the whole batch otherwise.
         separate: no sample acts on another; the singular values are those of the samples' own Jacobians.
         start, end: where the Jacobian begins and ends.
-        mode: of the model.
+        mode: mode of the model.
         nodes: squares σ², one row for each matrix or quadrature.
-        weights: of the nodes, adding up to 1 in each row.
+        weights: weights of the nodes, adding up to 1 in each row.
     """
 
     method: Literal["dense", "lanczos"]
@@ -252,7 +252,7 @@ def jacobian_spectrum(
             default as many as make 16 quadratures.
         steps: Golub–Kahan steps: a quadrature is exact for polynomials of σ² up to degree 2·steps − 1.
         dtype: `torch.float64` calculates in double precision.
-        seed: of dropout and of the vectors.
+        seed: seed of dropout and of the vectors.
 
     Returns:
         `EmpiricalJacobian`: singular values or their distribution, dynamical isometry as one number.
@@ -384,7 +384,7 @@ def partial_jacobian_norms(
         mode: "train", "eval", or None for the mode of each module.
         output: picks the output out of what the model returns.
         vectors: backward passes.
-        seed: of dropout and signs.
+        seed: seed of dropout and signs.
 
     Returns:
         By name of the module without modules inside, those that reach the output.

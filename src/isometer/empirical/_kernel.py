@@ -74,7 +74,7 @@ def empirical_kernel(
         draws: kernels with different random numbers (dropout) that are averaged.
         vectors: random vectors of a sketch.
         dtype: `torch.float64` calculates in double precision, whatever the model's is.
-        seed: of dropout and sketches.
+        seed: seed of dropout and sketches.
 
     Returns:
         `EmpiricalKernel`; its `note` says how it was calculated, its `error_estimate` how far to trust it.

@@ -48,7 +48,7 @@ class Linearisation:
 
     Attributes:
         outputs: (samples, outputs).
-        shape: of one sample's output.
+        shape: shape of one sample's output.
         parameters: those that are trained and reach the outputs.
     """
 

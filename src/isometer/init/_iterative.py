@@ -57,7 +57,7 @@ def iterative_orthogonalization_(
         leading: keep only as many singular directions as the layer has outputs, the leading ones; the others are
             lost. It matters to convolutions, whose patches have k² times the directions. With `frame="slice"` this is
             what the public code of 003 does to convolutions.
-        seed: of the Haar draws, and of the generators while the model runs.
+        seed: seed of the Haar draws, and of the generators while the model runs.
         layers: patterns of module names to which the model is restricted.
 
     Returns:
@@ -125,7 +125,7 @@ def visit(
         batch: what it is called with.
         chosen: layers of the model.
         prepare: gives the function that runs before a layer, from its position and the layer as it runs.
-        seed: of the generators.
+        seed: seed of the generators.
     """
     from isometer.doctor.probe._signals import uninterrupted
     from isometer.doctor.probe._subject import examined

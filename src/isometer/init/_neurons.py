@@ -100,7 +100,7 @@ def dedicate_neurons_(
         model: the model, run once in the mode it is in; buffers and generators are left as they were.
         batch: what the model is called with: the whole training set.
         margin: see `one_neuron_per_sample_`.
-        seed: of the generators while the model runs.
+        seed: seed of the generators while the model runs.
         layers: patterns of module names to which the model is restricted.
 
     Returns:

@@ -46,7 +46,7 @@ def rank_pretraining_(
         batch_size: samples of a minibatch.
         learning_rate: length of the first step relative to the weights; with `plain`, the factor of the gradient.
         plain: stochastic gradient ascent as it stands, W ← W + `learning_rate` ∇r.
-        seed: of the minibatches, and of the generators while the model runs.
+        seed: seed of the minibatches, and of the generators while the model runs.
         layers: patterns of module names to which the model is restricted.
 
     Returns:

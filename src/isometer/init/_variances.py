@@ -39,7 +39,7 @@ def principled_gain_(
         activation: φ for all layers, anything `isometer.activation` takes, instead of looking.
         law: `"gaussian"`, `"uniform"`, `"orthogonal"` (gain times a Haar matrix), or `"keep"` to rescale the weights
             that are there.
-        seed: of the draw.
+        seed: seed of the draw.
         layers: patterns of module names to which a model is restricted.
 
     Returns:
@@ -95,7 +95,7 @@ def asymmetric_(
     Args:
         target: a weight tensor, a linear layer or convolution, or a model, all of whose layers are set.
         gain: factor.
-        seed: of the draw.
+        seed: seed of the draw.
         layers: patterns of module names to which a model is restricted.
 
     Returns:
@@ -176,7 +176,7 @@ def odd_point_(
         target: a weight tensor, a linear layer or convolution, or a model, all of whose layers are set.
         samples: n, samples of a batch.
         radius: R, distance of the odd point from the cluster.
-        seed: of the draw.
+        seed: seed of the draw.
         layers: patterns of module names to which a model is restricted.
 
     Returns:

@@ -610,7 +610,7 @@ def unregister(name: str) -> None:
     """Remove a metric that was registered at run time.
 
     Args:
-        name: of the metric.
+        name: name of the metric.
 
     Returns:
         None.
@@ -643,7 +643,7 @@ def metric(name: str, among: Iterable[str] | None = None) -> Metric:
     """The metric of a name.
 
     Args:
-        name: of the metric.
+        name: name of the metric.
         among: names that will do; all by default.
 
     Returns:

@@ -78,7 +78,7 @@ def load_network(path: str | Path) -> Network | ComposedNetwork:
     """The network in a file that `save_network` wrote. Nothing in the file is executed.
 
     Args:
-        path: of the file.
+        path: path of the file.
 
     Returns:
         The network, in training mode.

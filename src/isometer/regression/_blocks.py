@@ -95,7 +95,7 @@ def kernels_of_job(
     """Of each kind the kernel among samples `(n, n)` and of others with them `(m, n)`, from all blocks.
 
     Args:
-        results: of `isometer.run.results`, by label.
+        results: the value of `isometer.run.results`, by label.
         samples: n.
         others: m.
 

@@ -120,8 +120,8 @@ class NetworkKernelRegressor(KernelEstimator):
     Args:
         network: a `Spec` or its text; without `input(…)` the samples decide on the features.
         kind: "nngp" or "ntk".
-        ridge: in units of the mean of the kernel's diagonal. Of several, leave-one-out chooses.
-        precision: of kernels pair by pair, "float64" or "float32".
+        ridge: in units of the mean of the kernel's diagonal. If there are several, leave-one-out chooses.
+        precision: precision of kernels pair by pair, "float64" or "float32".
         normalize_y: subtract the mean of the targets and divide by their standard deviation.
 
     Attributes:
@@ -206,8 +206,8 @@ class NetworkKernelClassifier(KernelEstimator):
     Args:
         network: a `Spec` or its text; without `input(…)` the samples decide on the features.
         kind: "nngp" or "ntk".
-        ridge: in units of the mean of the kernel's diagonal. Of several, leave-one-out accuracy chooses.
-        precision: of kernels pair by pair, "float64" or "float32".
+        ridge: in units of the mean of the kernel's diagonal. If there are several, leave-one-out accuracy chooses.
+        precision: precision of kernels pair by pair, "float64" or "float32".
 
     Attributes:
         classes_: the labels.

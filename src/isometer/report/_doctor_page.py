@@ -71,7 +71,7 @@ def doctor_page(report: Mapping[str, Any], *, title: str | None = None) -> str:
 
     Args:
         report: the dictionary of a doctor's report, schema 1.
-        title: of the document; the model's name if not given.
+        title: title of the document; the model's name if not given.
 
     Returns:
         The document.
@@ -125,8 +125,8 @@ def save_page(report: Mapping[str, Any], path: Path, *, title: str | None = None
 
     Args:
         report: the dictionary of a doctor's report, schema 1.
-        path: of the file, in a folder that exists.
-        title: of the document; the model's name if not given.
+        path: path of the file, in a folder that exists.
+        title: title of the document; the model's name if not given.
 
     Returns:
         The path.

@@ -292,7 +292,7 @@ def parse_report(content: bytes, *, what: str, most: int = MOST) -> dict[str, An
     """A doctor's report from the bytes of a file, with all fields and no others.
 
     Args:
-        content: of the file.
+        content: content of the file.
         what: it is, for errors.
         most: bytes that are read.
 

@@ -54,7 +54,7 @@ def simulate(
     so a run's numbers do not depend on how many there are, bit for bit (on one CPU type and one set of versions). The
     computation uses one thread. Gradients cost a backward pass, whose memory grows with depth; nothing else does.
 
-    Of a network with positions, metrics read samples flattened to `(n, features · positions)`; those of sequences
+    In a network with positions, metrics read samples flattened to `(n, features · positions)`; those of sequences
     (`isometer.metrics.SEQUENCE_METRICS`) read tokens one by one.
 
     Samples that are equal in the input stay equal, exactly. Other linear dependencies hold up to rounding, which

@@ -62,7 +62,7 @@ def edge_of(
         spec: the network; the number's own value does not matter, and all steps that have it get the same.
         unknown: `"gain"`, `"gamma"`, `"bias_variance"` or `"activation_gain"`.
         between: where to look, on a logarithmic scale.
-        mean_square: of the inputs.
+        mean_square: mean square of the inputs.
 
     Returns:
         An `Answer`; the smallest solution, with all of them in `solutions`.
@@ -145,7 +145,7 @@ def edge_curve(
         spec: the network.
         unknown: what is solved for.
         along: what is given.
-        values: of it.
+        values: values of it.
         between, mean_square: as for `edge_of`.
 
     Returns:

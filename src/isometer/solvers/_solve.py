@@ -60,7 +60,7 @@ def solve(
     - `solve("gain", spec)`, and `"gamma"`, `"bias_variance"`, `"activation_gain"`: the value at the edge of chaos;
     - `solve("gain", spec, along={"bias_variance": [0.01, 0.1]})`: the edge as a curve.
 
-    Of transformers with full attention, for tokens of which all pairs have one cosine:
+    For transformers with full attention and tokens whose pairs all have the same cosine:
 
     - `solve("depth", spec, token_cosine=0.99)`: the least number of blocks at which the cosine of tokens reaches 0.99;
     - `solve("skip", spec)`, or `"branch"`: the strength at which tokens that are nearly alike neither part nor merge;
@@ -73,15 +73,15 @@ def solve(
     Args:
         unknown: what to solve for: `"depth"`, or one of the numbers above.
         spec: the network; what is solved for is replaced.
-        inputs: the batch `(n, d)`; of the edge of chaos its mean square counts, 1 by default.
+        inputs: the batch `(n, d)`; for the edge of chaos only its mean square matters, 1 by default.
         gram: or its Gram matrix, for bands and the edge.
         condition, cosines, gradients: what is asked of a depth; one of them.
-        kind: of the kernel.
+        kind: kind of the kernel.
         along: a second number of the network with values.
         between: where a number is looked for.
         most: the largest depth for bands and for `token_cosine`.
         token_cosine, entropy, update: what is asked of a transformer.
-        cosine: of two tokens at its input.
+        cosine: cosine of two tokens at its input.
         check: simulate the answer at finite width too, which needs torch.
         checking: `width`, `runs` and `seed` of that simulation; transformers keep their own width.
 

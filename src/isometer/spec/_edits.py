@@ -109,7 +109,7 @@ def with_ends(spec: Spec, features: int | None = None) -> Spec:
 
     Args:
         spec: the network.
-        features: of what enters an input layer; those of the network by default.
+        features: features that enter an input layer; those of the network by default.
 
     Example:
         >>> print(with_ends(Spec("input(4) > repeat(residual(act('relu') > dense), 3) > norm('rms')")))

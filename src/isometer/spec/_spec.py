@@ -46,7 +46,7 @@ class Spec(Displayed, metaclass=_SpecType):
         network: text, or steps; nothing for a chain.
         width: features of the input, where the network does not say.
         positions: sizes of the input's axes of positions, where the network does not say.
-        fields: of a chain, see `Chain`.
+        fields: fields of a chain, see `Chain`.
 
     Example:
         >>> spec = Spec("input(64) > repeat(dense > norm('batch') > act('tanh'), 3)")

@@ -243,9 +243,9 @@ class Convolution:
         kernel: its size along each axis of the positions.
         channels: features that leave; as many as enter by default.
         padding: `"circular"`, `"zeros"`, `"reflect"`, or `"valid"` for none.
-        stride: of the positions that are kept.
+        stride: stride of the positions that are kept.
         dilation: distance of neighbouring offsets.
-        groups: of channels that do not mix; as many as channels for a depthwise convolution.
+        groups: number of groups of channels that do not mix; as many as channels for a depthwise convolution.
         gain: factor of the weights.
         weights: their law, `"gaussian"` or `"orthogonal"` (the whole kernel as one matrix) or `"delta-orthogonal"`
             (an orthogonal matrix at the centre, zero elsewhere).

@@ -85,7 +85,7 @@ def gpt(
     Args:
         width: features of a token.
         blocks: how many.
-        heads: of attention.
+        heads: number of heads of attention.
         tokens: length of the sequence.
         hidden: features inside the MLP, four times the width by default; 0 leaves the MLP out.
         activation: of the MLP.

@@ -262,10 +262,10 @@ def explain(
         norm_position: `"pre"` or `"post"` the activation, or after the `"sum"` with the skip, as everywhere.
         residual: γ, the strength of the branch beside a skip connection; None for no skip.
         gain: factor of the weights, the principled one by default.
-        bias_variance: of the biases.
+        bias_variance: variance of the biases.
 
     Returns:
-        An `Explanation`; of a network that is not one layer repeated, or whose layers differ, a `NetworkExplanation`.
+        An `Explanation`; for a network that is not one layer repeated, or whose layers differ, a `NetworkExplanation`.
 
     Example:
         >>> from isometer.theory import explain

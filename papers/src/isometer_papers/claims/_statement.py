@@ -21,7 +21,7 @@ class Statement:
     """A statement with its text, its verdicts and the evidence.
 
     Attributes:
-        id: of the claim.
+        id: ID of the claim.
         paper: number of the paper.
         chapter: title of the chapter or section.
         place: section, equation, page.

@@ -26,7 +26,7 @@ class ClaimText:
     """The text of one claim.
 
     Args:
-        id: of the claim.
+        id: ID of the claim.
         chapter: title of the chapter or section.
         place: section, equation, page.
         reading: the statement in formulas, in one line.

@@ -286,7 +286,7 @@ class ScaledLoss:
     """Have a model trained as if its loss were so many times as large: by the gradients that reach its output.
 
     Attributes:
-        factor: of the loss.
+        factor: factor of the loss.
     """
 
     factor: float

@@ -56,9 +56,9 @@ class CauseExplanation:
         after: progress with everything that helps.
         unexplained: what remains unexplained; empty if nothing does.
         tried: how many sets of repairs were tried.
-        seconds: that it took.
+        seconds: how long it took.
         complete: whether time was enough.
-        steps: of the short trainings in which the repairs help.
+        steps: number of steps of the short trainings in which the repairs help.
         rates: at which they were run, the best first.
     """
 
@@ -92,7 +92,7 @@ class CauseFinder:
     """Repairs of one model, and the search among them.
 
     Args:
-        seed: of what is redrawn.
+        seed: seed of what is redrawn.
         searches: whether to look for causes; otherwise only what is odd is repaired, for the verdict.
 
     Attributes:
@@ -158,7 +158,7 @@ def repairs_of(subject: Subject, found: Material, *, mode: str | None, seed: int
         subject: the model.
         found: what it is trained on.
         mode: in which it runs.
-        seed: of what is redrawn.
+        seed: seed of what is redrawn.
     """
     inputs, _ = found.batch(0)
 

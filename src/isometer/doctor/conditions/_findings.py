@@ -23,7 +23,7 @@ class Finding:
         {'dead_fraction': 0.97}
 
     Attributes:
-        id: of the condition, one of `CONDITIONS`.
+        id: ID of the condition, one of `CONDITIONS`.
         severity: `severe` (beyond the limit where half of what a healthy sibling learns is lost in the calibration
             runs) or `moderate` (a quarter). What this is worth for other models is measured by the trial. `note` where
             the model trains all the same.

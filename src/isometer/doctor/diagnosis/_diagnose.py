@@ -75,8 +75,8 @@ def diagnose(
         redraws: how many redrawn networks chance is judged by, at least 3.
         predict: lay the theory's trajectory over the measured one where it covers the model.
         name: what to call the model; the name of its class by default.
-        description: of the batch, for the report.
-        seed: of cotangents, sketches, redraws, dropout and the reference.
+        description: description of the batch, for the report.
+        seed: seed of cotangents, sketches, redraws, dropout and the reference.
         told: called with what is being run.
 
     Returns:

@@ -103,7 +103,7 @@ class Patient:
         """The model, in training mode, a function of the seed alone.
 
         Args:
-            seed: of all its random numbers; the global generators are left alone.
+            seed: seed of all its random numbers; the global generators are left alone.
 
         Raises:
             IsometerError: it needs a package that is not installed.
@@ -120,7 +120,7 @@ class Patient:
 
         Args:
             n: number of samples, `samples` of the patient by default.
-            seed: of the draw.
+            seed: seed of the draw.
             data: `"gaussian"` (standard Gaussian inputs or uniform tokens, random labels) or `Images` to draw from.
 
         Returns:

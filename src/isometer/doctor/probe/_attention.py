@@ -184,7 +184,7 @@ def _scored(
     Args:
         q: queries `(samples, heads, queries, features)`.
         k: keys, of the same form; fewer heads are shared by several of the queries'.
-        factor: of the scores.
+        factor: factor of the scores.
         masks: `(samples, heads, queries, keys)`, to be added, or `True` where a query may look.
         causal: whether a query may look at no later key.
     """

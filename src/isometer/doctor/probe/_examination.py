@@ -66,13 +66,13 @@ class Examination:
         nonfinite_gradient_layer: the layer at which the backward pass of the unscaled loss first met one, likewise.
         loss_exponent: the loss was multiplied by `2^loss_exponent` to reach the layers below that one.
         samples: samples in the batch.
-        seed: of cotangents, sketches, and the generators while the model ran.
+        seed: seed of cotangents, sketches, and the generators while the model ran.
         trace: every operation on the way from the input, including those that are not sites, and what each reads.
         outputs: the steps of the trace that made what the model returns.
         unseen: parts of the model that were not examined, and why.
         loss: its value, and the size of its gradient where the model ends.
         early: representations before and behind the first weights, by step of the trace: what a prediction starts from.
-            Of sequences they are those of the samples that token metrics read.
+            For sequences they belong to the samples that token metrics read.
     """
 
     sites: tuple[Site, ...]

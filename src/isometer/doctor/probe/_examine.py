@@ -60,7 +60,7 @@ def probe(
     with `batch_first=False`.
 
     Args:
-        model: any module; of a compiled one, the module it was made from.
+        model: any module; for a compiled one, the module it was made from.
         batch: what the model is called with: a tensor or array, a tuple or list of positional arguments, or a mapping
             of keyword arguments; or the shape of one sample, `(3, 32, 32)`, for Gaussian inputs. Made from the model's
             first layer by default. Tensors are copied, so that a model which writes to its input does not write to
@@ -71,7 +71,7 @@ def probe(
         layers: patterns of module names (`"blocks.*"`) to which the sites are restricted, all by default.
         spectra: also measure spectral norms and isometry gaps of weights.
         mode: `"train"` or `"eval"`; `None` is the mode the model is in.
-        seed: of the cotangent, of sketches and of the global generators while the model runs (they are restored).
+        seed: seed of the cotangent, of sketches and of the global generators while the model runs (they are restored).
 
     Returns:
         An `Examination`.

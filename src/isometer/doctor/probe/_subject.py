@@ -104,7 +104,7 @@ class Subject:
 
         Args:
             work: what to do; its result must not hold the model.
-            seed: of the generators of torch, NumPy and Python.
+            seed: seed of the generators of torch, NumPy and Python.
             mode: `"train"` or `"eval"`; `None` for the mode each submodule is in.
             prepare: changes the model before it runs; undone like everything else.
         """

@@ -217,7 +217,7 @@ def material(
         loss: of output and target, or of the output where targets are None; by the kind of target by default.
         samples: in a batch.
         mode: in which the model runs.
-        seed: of the teacher.
+        seed: seed of the teacher.
     """
     batches.read(-(-_CHANCE_SAMPLES // max(1, samples)))
     _, target = batches[0]

@@ -87,7 +87,7 @@ class Teacher:
     Args:
         inputs: a batch.
         output: what the model returns for it.
-        seed: of the function.
+        seed: seed of the function.
 
     Example:
         >>> x = torch.randn(8, 5, generator=torch.Generator().manual_seed(0))

@@ -119,7 +119,7 @@ class Track:
         subject: the model.
         material: what it is trained on.
         mode: in which it runs.
-        seed: of the reference and of dropout.
+        seed: seed of the reference and of dropout.
         told: called before every run.
     """
 

@@ -64,7 +64,7 @@ def treat(
     ever half applied.
 
     Args:
-        model: the model of the report; of a compiled or distributed one, the model within.
+        model: the model of the report; for a compiled or distributed one, the model within.
         report: what `diagnose` said about it; diagnosed here by default. One without a stress test, or with other
             optimizers, is made again.
         batch: as for `diagnose`, the batches of the report by default; schemes that set weights from data take the
@@ -81,7 +81,7 @@ def treat(
             looks for the shortest way to no finding, with what sets weights alone, else with changes of architecture,
             else with both; a severe finding counts like three moderate ones.
         inplace: change the model itself instead of a copy.
-        seed: of all draws.
+        seed: seed of all draws.
         told: called with what is being run.
 
     Returns:

@@ -81,7 +81,7 @@ def fixup_blocks_(model: nn.Module, batch: Any, *, seed: int = 0) -> InitOutcome
     Args:
         model: a residual network without normalisation.
         batch: what it is called with.
-        seed: of the draw.
+        seed: seed of the draw.
 
     Returns:
         What was done.

@@ -36,7 +36,7 @@ def redraw_(model: nn.Module, batch: Any, modules: Sequence[str] | None = None, 
         batch: what it is called with.
         modules: names of the modules; they are trained from then on, even if they were frozen. By default, all that
             are not frozen.
-        seed: of the weights.
+        seed: seed of the weights.
 
     Returns:
         Names of the modules that were redrawn.
@@ -183,7 +183,7 @@ def output_units_(model: nn.Module, *, mean: float, scale: float, loss: float = 
 
     Args:
         model: the model.
-        mean: of the targets.
+        mean: mean of the targets.
         scale: their standard deviation.
         loss: factor of the gradients: how much larger the loss would be if the targets were standardised, for a mean
             squared error 1 / scale².

@@ -35,7 +35,7 @@ class Step:
         0.59
 
     Attributes:
-        id: of the prescription, or of the repair of a cause.
+        id: ID of the prescription, or of the repair of a cause.
         kind: `weights`, `architecture`, `batch` or `training`.
         status: `applied`, `advised` (only you can do it), `refused` (it cannot apply), or `undone` (it did not help or
             made things worse).
@@ -78,8 +78,8 @@ class Treatment:
         trial: brief training of both, if there was one.
         trained: whether short trainings decided; findings did otherwise.
         optimizer: whose short trainings they were.
-        progress: of these trainings before and after.
-        seconds: that all of it took.
+        progress: progress of these trainings before and after.
+        seconds: how long all of it took.
 
     Example:
         >>> import torch
@@ -123,7 +123,7 @@ class Treatment:
         Args:
             model: the model.
             batch: what it is called with.
-            seed: of all draws.
+            seed: seed of all draws.
 
         Returns:
             The model.

@@ -84,7 +84,7 @@ class RunCourse:
         A course that goes the other way counts as level: a fall that ends is no rise.
 
         Args:
-            name: of the quantity.
+            name: name of the quantity.
             table: `values`, `parameters` or `scalars`.
             sign: of the departures that count.
             tolerance: that ordinary training needs, in units of the scale.

@@ -66,9 +66,9 @@ class SignalMonitor:
         log: where numbers go: a TensorBoard `SummaryWriter` (anything with `add_scalar`), a W&B run (anything with
             `log`), a function of step and numbers such as `LiveTable()`, which draws a table in the terminal, the path
             of a CSV file, or a list of those.
-        samples: of the batch that are looked at.
+        samples: how many samples of the batch are observed.
         held: a batch on which the drift of the tangent kernel is followed, too; it costs more than all the rest.
-        prefix: of the names that are logged.
+        prefix: prefix of the names that are logged.
         reduce: whether several processes observe together and average; by default if the model is distributed.
 
     Example:
@@ -149,7 +149,7 @@ class SignalMonitor:
         Where an optimizer was given, calls between its steps only add to the loss, as in gradient accumulation.
 
         Args:
-            loss: of the step, a number or a tensor.
+            loss: loss of the step, a number or a tensor.
             batch: what the model was called with; taken from the call itself by default.
             target: second argument of the criterion.
             criterion: the loss function; without one, gradients by layer are those of a Gaussian cotangent.
@@ -323,7 +323,7 @@ class SignalMonitor:
         """Write a page that opens offline: heat maps over layers and steps, linked curves, warnings on the time line.
 
         Args:
-            path: of the file, in a folder that exists.
+            path: path of the file, in a folder that exists.
 
         Returns:
             The path.

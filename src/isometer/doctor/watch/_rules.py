@@ -29,10 +29,10 @@ class TroubleSign:
     """One sign of trouble.
 
     Attributes:
-        id: of the warning.
+        id: ID of the warning.
         meaning: what it leads to.
         advice: what to do.
-        score: of the observations.
+        score: score of the observations.
         least: no limit is set below it.
     """
 

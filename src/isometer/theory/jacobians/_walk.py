@@ -291,7 +291,7 @@ def factors_of(spec: Spec, *, mean_square: float, cosine: float) -> Walk:
 
     Args:
         spec: the network.
-        mean_square: of the input's features, which are Gaussian.
+        mean_square: mean square of the input's features, which are Gaussian.
         cosine: between two samples of the batch; batch norm needs it.
     """
     width = spec.shape.width

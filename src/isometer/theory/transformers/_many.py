@@ -35,7 +35,7 @@ class ManyTokens(NamedTuple):
         entropy_share: limit of the entropy over log T.
         entropy: limit of the entropy in nats; infinite without condensation.
         participation: limit of E Σ A_j²; 0 without condensation.
-        participation_exponent: of T in E Σ A_j².
+        participation_exponent: exponent of T in E Σ A_j².
         slope: limit of E tr J² of the Jacobian of softmax, J = diag(A) − AAᵀ.
         gap: 1 − cosine of two tokens behind attention.
         length: their mean square, over that before.
