@@ -82,7 +82,7 @@ def scaling(
         typer.Option(
             "--lr",
             metavar="RATE",
-            help="Your learning rate at the smallest size; the optimizer's usual one by default.",
+            help="Your learning rate at the smallest size; by default the optimizer's own.",
             rich_help_panel=TRAINING,
         ),
     ] = None,

@@ -188,8 +188,8 @@ def load(name: str, *, split: str = "train", root: str | Path | None = None) -> 
         root: look here only; otherwise where `find` looks.
 
     Raises:
-        IsometerError: if the name is unknown, the set is nowhere (the message says how to get it), or a file is
-            damaged, cut short, hostile or of another data set.
+        IsometerError: if the name is unknown, the set is not found (the message says how to get it), or a file is
+            damaged, truncated, hostile or belongs to another data set.
 
     Example:
         >>> load("fashion-mnits")
@@ -285,7 +285,7 @@ def source_from_text(text: str) -> tuple[DataSet, dict[str, Any]]:
         The loaded split and keyword arguments for its `batch`.
 
     Raises:
-        IsometerError: as `load`, and for options that are none.
+        IsometerError: as `load`, and for unknown options.
 
     Example:
         >>> source_from_text("mnist:center=pixel")

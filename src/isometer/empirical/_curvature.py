@@ -88,11 +88,11 @@ def largest_stable_rate(
         second_moments: Adam's v̂ by name of the parameter (`exp_avg_sq` over its bias correction); the squares of the
             batch's gradient by default, as after the first steps on this batch.
         mode: as for `empirical_kernel`.
-        output: picks the output out of what the model returns.
+        output: selects the output from what the model returns.
         seed: seed of dropout and of the first vector.
 
     Returns:
-        `StableRate`. It speaks of this point and this batch: training moves the curvature, often up to this limit.
+        `StableRate`. It holds at this point and on this batch: training changes the curvature, often up to this limit.
 
     Example:
         >>> import torch

@@ -105,7 +105,7 @@ def descent(
         steps: steps of gradient descent.
         mode: as for `empirical_kernel`. With batch norm in training mode the outputs are those of the whole batch, in
             the kernel and in the training alike.
-        output: picks the output out of what the model returns.
+        output: selects the output from what the model returns.
         seed: seed of dropout.
 
     Example:

@@ -242,12 +242,12 @@ def jacobian_spectrum(
     Args:
         model: any `torch.nn.Module`.
         batch: a tensor, a tuple of positional arguments or a mapping of keyword arguments; samples are the first axis.
-        start: the module whose output the Jacobian is by; the input by default. Token models need one.
-        end: the module whose output the Jacobian is of; the model's output by default.
+        start: the module whose output is the start of the Jacobian; the input by default. Token models need one.
+        end: the module whose output is the end of the Jacobian; the model's output by default.
         mode: "train", "eval", or None for the mode of each module.
         method: "dense" writes the Jacobian out; "lanczos" puts random vectors through Golub–Kahan steps, whose Gauss
             quadratures are the density up to a standard error. "auto" takes "dense" where that is small.
-        output: picks a tensor out of what the model, or the module `end`, returns.
+        output: selects a tensor from what the model, or the module `end`, returns.
         vectors: random vectors of "lanczos" for each sample (for the batch where samples act on each other); by
             default as many as make 16 quadratures.
         steps: Golub–Kahan steps: a quadrature is exact for polynomials of σ² up to degree 2·steps − 1.
@@ -258,7 +258,8 @@ def jacobian_spectrum(
         `EmpiricalJacobian`: singular values or their distribution, dynamical isometry as one number.
 
     Raises:
-        IsometerError: nothing to differentiate by, or a Jacobian too large for method="dense".
+        IsometerError: there is nothing to differentiate with respect to, or the Jacobian is too large for
+            method="dense".
 
     Example:
         >>> import torch
@@ -382,7 +383,7 @@ def partial_jacobian_norms(
         model: any `torch.nn.Module`.
         batch: as for `jacobian_spectrum`.
         mode: "train", "eval", or None for the mode of each module.
-        output: picks the output out of what the model returns.
+        output: selects the output from what the model returns.
         vectors: backward passes.
         seed: seed of dropout and signs.
 

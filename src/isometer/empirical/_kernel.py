@@ -51,10 +51,10 @@ def empirical_kernel(
 ) -> EmpiricalKernel:
     """The tangent kernel or the conjugate kernel of a model as it is, on a batch; the model is not changed.
 
-    The tangent kernel is J J′ᵀ, where J is the Jacobian of *all* outputs of the batch by the parameters with
-    `requires_grad`. In training mode batch norm makes the outputs of a sample depend on the whole batch, and so does
-    its row of J. Between two batches each is normalised by itself. `other` equal to `batch` therefore gives the same
-    matrix as leaving it out, and a part of a batch does not give a part of the matrix.
+    The tangent kernel is J J′ᵀ, where J is the Jacobian of *all* outputs of the batch with respect to the parameters
+    with `requires_grad`. In training mode batch norm makes the outputs of a sample depend on the whole batch, and so
+    does its row of J. Between two batches each is normalised by itself. `other` equal to `batch` therefore gives the
+    same matrix as leaving it out, and a part of a batch does not give a part of the matrix.
 
     Args:
         model: any `torch.nn.Module`.
@@ -67,7 +67,7 @@ def empirical_kernel(
         by: also keep the summand of each "layer" (module that owns parameters), of each "parameter", or of each group
             that a function of the parameter's name names.
         site: for "nngp": the module whose output is H; by default H is what the last linear layer reads.
-        output: picks the output out of what the model returns, samples first; by default the first such tensor.
+        output: selects the output from what the model returns, samples first; by default the first such tensor.
         method: "structured" reads derivatives at the layers and multiplies Gram matrices; "contraction" multiplies
             whole gradients, which autograd forms; "sketch" puts random signs in place of the outputs, for many
             outputs. "auto" takes "structured", and "sketch" where that would take more than a minute.

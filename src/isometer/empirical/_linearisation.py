@@ -43,7 +43,7 @@ class Linearisation:
     Args:
         model: in the mode in which it is to run.
         batch: as for `isometer.probe`.
-        select: picks the output out of what the model returns; the first tensor with samples by default.
+        select: selects the output from what the model returns; the first tensor with samples by default.
         tapped: whether uses of parameters are tapped; otherwise autograd gives every derivative whole.
 
     Attributes:

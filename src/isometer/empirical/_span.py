@@ -23,8 +23,8 @@ class Span:
     Args:
         model: in the mode in which it is to run.
         batch: as for `isometer.probe`.
-        start: the module whose output the Jacobian is by; the floating-point inputs by default.
-        end: the module whose output the Jacobian is of; the model's output by default.
+        start: the module whose output is the start of the Jacobian; the floating-point inputs by default.
+        end: the module whose output is the end of the Jacobian; the model's output by default.
         select: picks the output out of what the model (or the module `end`) returns.
 
     Attributes:

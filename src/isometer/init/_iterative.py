@@ -50,7 +50,7 @@ def iterative_orthogonalization_(
         exponent: e, from 0 to 1.
         frame: V′: from evenly spaced rows of V, made orthogonal by the polar factor (`"polar"`) or by QR (`"qr"`), the
             rows as they are (`"slice"`, not orthogonal: the gap may then rise), or a Haar draw (`"haar"`). With the
-            polar factor neuron i answers most to the sample of row i, and fresh samples stay apart as well; with QR
+            polar factor neuron i responds most to the sample of row i, and fresh samples stay distinct as well; with QR
             or a Haar draw their lengths drift apart from layer to layer.
         output_norm: Frobenius norm of W H over the batch, 1 in the paper; by default that of mean square 1.
         rectangular: set layers that are not square too.

@@ -35,7 +35,7 @@ def principled_gain_(
 
     Args:
         target: a weight tensor or a layer, with `activation`; or a model, with `batch` or `activation`.
-        batch: what a model is called with; the run tells which activation follows which weights, and the order.
+        batch: what a model is called with; the run shows which activation follows which weights, and in which order.
         activation: φ for all layers, anything `isometer.activation` takes, instead of looking.
         law: `"gaussian"`, `"uniform"`, `"orthogonal"` (gain times a Haar matrix), or `"keep"` to rescale the weights
             that are there.

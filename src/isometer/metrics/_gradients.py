@@ -77,7 +77,7 @@ def linear_gradient_gram(inputs: Array, cotangents: Array) -> Array:
 
     Args:
         inputs: `(…, n, d_in)`, what enters the layer.
-        cotangents: `(…, n, d_out)`, derivatives of each sample's loss by the layer's output.
+        cotangents: `(…, n, d_out)`, derivatives of each sample's loss with respect to the layer's output.
 
     Returns:
         `(…, n, n)`, to be passed on as `gram=`.

@@ -50,7 +50,7 @@ class Metric:
             - `site`: a number of one operation in a model.
         scaling: what `c H` has, c > 0, if H has v: `invariant` v, `linear` c v, `quadratic` c² v, `logarithmic`
             v + log c; `absolute`: none of these.
-        title: for people; the name with spaces by default.
+        title: a readable title; the name with spaces by default.
         heading: short, for columns and panels; the title by default.
         unit: `%`, `°`, `decades`, `log₁₀` or nothing. Reports show fractions as `%`, natural logarithms as `log₁₀`.
         axis: `linear`, `log`, or `auto`: logarithmic where positive values span a factor of 50.

@@ -19,7 +19,7 @@ def save_network(network: Network | ComposedNetwork, path: str | Path) -> Path:
 
     Args:
         network: with the weights that it has now; without a readin or readout of its own.
-        path: to write, by custom `.safetensors`.
+        path: to write, usually `.safetensors`.
 
     Returns:
         The path.

@@ -113,9 +113,9 @@ class NotFittedError(IsometerError, ValueError, AttributeError):
 class NetworkKernelRegressor(KernelEstimator):
     """Regression with the NNGP or NTK kernel of an infinitely wide network.
 
-    With `kind="nngp"` this is the posterior of the network as a Gaussian process, weights drawn from their law and only
-    the readout's function known through the data; with `kind="ntk"`, where wide networks end that are trained by
-    gradient descent from there. Targets are standardised, and predictions returned in their units.
+    With `kind="nngp"` this is the posterior of the random network as a Gaussian process, given the data. With
+    `kind="ntk"` it is the limit of wide networks that gradient descent trains from random weights. Targets are
+    standardised, and predictions are returned in the original units.
 
     Args:
         network: a `Spec` or its text; without `input(…)` the samples decide on the features.

@@ -66,8 +66,8 @@ _MISSING = -2 * _COSINE_STEPS  # cosine with a zero vector
 def doctor_page(report: Mapping[str, Any], *, title: str | None = None) -> str:
     """The report as one self-contained HTML document.
 
-    It asks nothing of the network, and a content security policy forbids it to: only the scripts whose hashes the
-    policy lists run. Texts of the report are data, escaped in markup and in the embedded JSON.
+    It makes no requests, and a content security policy forbids them: only the scripts whose hashes the policy lists
+    run. Texts of the report are data, escaped in markup and in the embedded JSON.
 
     Args:
         report: the dictionary of a doctor's report, schema 1.

@@ -259,7 +259,7 @@ class Store:
         return sorted(path.stem for path in (self.path / "jobs").glob("*.json"))
 
     def save_job(self, name: str, job: Job) -> None:
-        """Keep what a job asks for, its arrays included."""
+        """Keep the record of a job, its arrays included."""
         for digest, array in job.arrays.items():
             target = self.path / "data" / f"{digest}.npy"
             if not target.is_file():

@@ -250,7 +250,7 @@ def simulate_convolution(
         metrics: names of `isometer.metrics.METRICS` that need no gradient, read off the flattened
             `(n, channels · height · width)`.
         seed: seed of all runs.
-        at: `post`, what a layer hands to the next one, or `pre`, what its activation is given (after a norm in that
+        at: `post`, what a layer passes to the next one, or `pre`, what its activation is given (after a norm in that
             place), the output of a block that begins with its activation (003/fig-5).
         dtype: dtype of the computation.
         device: device of the computation.

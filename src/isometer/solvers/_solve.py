@@ -75,12 +75,12 @@ def solve(
         spec: the network; what is solved for is replaced.
         inputs: the batch `(n, d)`; for the edge of chaos only its mean square matters, 1 by default.
         gram: or its Gram matrix, for bands and the edge.
-        condition, cosines, gradients: what is asked of a depth; one of them.
+        condition, cosines, gradients: the requirement on a depth; one of them.
         kind: kind of the kernel.
         along: a second number of the network with values.
         between: where a number is looked for.
         most: the largest depth for bands and for `token_cosine`.
-        token_cosine, entropy, update: what is asked of a transformer.
+        token_cosine, entropy, update: the requirement on a transformer.
         cosine: cosine of two tokens at its input.
         check: simulate the answer at finite width too, which needs torch.
         checking: `width`, `runs` and `seed` of that simulation; transformers keep their own width.

@@ -26,7 +26,7 @@ _WHAT = {
 
 
 def with_depth(spec: Spec, depth: int) -> Spec:
-    """The network at another depth: the layers of a chain, or the turns of its one repeat.
+    """The network at another depth: the layers of a chain, or the repetitions of its one repeat.
 
     Example:
         >>> print(with_depth(Spec("input(4) > dense > repeat(dense > act('relu'), 3) > dense(1)"), 5))

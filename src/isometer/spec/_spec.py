@@ -108,7 +108,7 @@ class Spec(Displayed, metaclass=_SpecType):
     def executed_layers(self) -> Iterator[tuple[tuple[Step, ...], Shape]]:
         """What is executed, layer by layer, with the shape after each layer.
 
-        A layer is one turn of a repeat; outside of repeats one begins at every step that has weights.
+        A layer is one repetition of a repeat; outside of repeats a layer begins at every step that has weights.
 
         Example:
             >>> [len(steps) for steps, _ in Spec("input(4) > dense > repeat(dense > act('relu'), 2)").executed_layers()]

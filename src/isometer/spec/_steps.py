@@ -331,8 +331,8 @@ class Attention:
     Args:
         heads: number of heads.
         head_width: features of a head; width / heads by default.
-        qk_gain: factor of query and key weights, whose entries have variance gain²/width; with `qk_norm` the factor
-            of the norm instead, behind weights of variance 1/width.
+        qk_gain: factor of query and key weights, whose entries have variance gain²/width; with `qk_norm` the factor of
+            the norm instead, after weights of variance 1/width.
         value_gain: factor of the value weights.
         output_gain: factor of the output weights.
         causal: a position sees itself and those before it only.
@@ -385,7 +385,7 @@ class Attention:
 
     @property
     def rotary_angles(self) -> tuple[float, ...]:
-        """By how much one position turns each pair of features of an executed step; empty without rotary positions."""
+        """By how much one position rotates each pair of features, when executed; empty without rotary positions."""
         if not self.rotary:
             return ()
         assert self.head_width is not None

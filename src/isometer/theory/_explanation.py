@@ -257,7 +257,7 @@ def explain(
     """Analyse an activation: moments, gains, Hermite spectrum, kernel map, fixed point, rate, outlook over depth.
 
     Args:
-        source: a name, an expression, a callable, a torch module; or a network, which brings all the rest.
+        source: a name, an expression, a callable, a torch module; or a network, which determines everything else.
         norm: "none", "layer" or "rms".
         norm_position: `"pre"` or `"post"` the activation, or after the `"sum"` with the skip, as everywhere.
         residual: γ, the strength of the branch beside a skip connection; None for no skip.

@@ -49,9 +49,9 @@ class CauseExplanation:
         [(('input',), 'the inputs have mean 5e+02 and standard deviation 1')]
 
     Attributes:
-        optimizer: whose short trainings tell.
-        causes: parts that are not as usual and whose repair makes the model learn, most effective first.
-        treatments: changes of parts that are as usual, or are not to blame, that help as well.
+        optimizer: the optimizer of the short trainings.
+        causes: unusual parts whose repair makes the model learn, most effective first.
+        treatments: changes of other parts that help as well.
         before: progress of the model as it is.
         after: progress with everything that helps.
         unexplained: what remains unexplained; empty if nothing does.

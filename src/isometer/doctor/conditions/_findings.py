@@ -29,7 +29,7 @@ class Finding:
             the model trains all the same.
         layers: layers of the examination it concerns, in order.
         evidence: the numbers that triggered it, with the limits they crossed and the p-value where chance plays a part.
-        explanation: two sentences: what is seen, and why it harms.
+        explanation: two sentences: what was observed, and why it harms.
         references: inventory IDs of the statements behind it.
         prescriptions: what to change, best first.
     """

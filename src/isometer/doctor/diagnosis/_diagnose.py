@@ -46,7 +46,7 @@ def diagnose(
     seed: int = 0,
     told: Callable[[str], None] = lambda text: None,
 ) -> Report:
-    """Say whether a model trains, what keeps it from training, which layers do it, and what to change.
+    """Diagnose whether a model trains, what keeps it from training, in which layers, and what to change.
 
     First a probe: one forward and one backward pass, and `redraws` more with permuted weights if something is found
     that chance could have produced. Then, unless `stress` is off, a stress test: a copy is trained for a few dozen
@@ -55,9 +55,9 @@ def diagnose(
 
     Args:
         model: any module.
-        batch: what it is called with, as for `probe`: tensors, NumPy arrays, or the shape of one sample; or many
-            batches, an iterable of `(inputs, targets)` such as a DataLoader, or a torch data set. Made from the model's
-            first layer by default, Gaussian inputs or random tokens; the report says so.
+        batch: the input of the model, as for `probe`: tensors, NumPy arrays, or the shape of one sample; or many
+            batches, an iterable of `(inputs, targets)` such as a DataLoader, or a torch data set. By default a batch is
+            made for the model's first layer, of Gaussian inputs or random tokens, and the report says so.
         target: second argument of the loss.
         loss: a function of the output (and the target) that returns a scalar. Cross-entropy for whole numbers and mean
             squared error for values by default; without targets, the probe has a Gaussian cotangent, and the stress
@@ -66,7 +66,7 @@ def diagnose(
         optimizer: what the model is to be trained with: a name such as `"adamw"`, an optimizer of its parameters, a
             class, or a function that makes one from parameters. Adam and SGD with momentum 0.9 by default.
         lr: the learning rate to judge, beside the best one that is found.
-        schedule: makes a learning rate schedule from an optimizer; holds at that rate.
+        schedule: makes a learning rate schedule from an optimizer; it applies at that rate.
         stress: run the stress test.
         budget: seconds of work that all of it may take; small models need less. By default, the whole stress test is
             run, up to ten minutes of it, and the search for causes has a minute or as long as the test took. With less
@@ -83,7 +83,7 @@ def diagnose(
         A `Report`.
 
     Raises:
-        IsometerError: the batch or the model is not what a probe needs. What the model itself raises comes through
+        IsometerError: the batch or the model is not what a probe needs. Exceptions of the model itself pass through
             unchanged.
         ModelChangedError: as for `probe`.
 

@@ -57,7 +57,7 @@ class Patient:
         (torch.Size([32, 784]), torch.Size([]))
 
     Attributes:
-        name: how it is called.
+        name: its name.
         description: what it is, one sentence.
         findings: ids of the findings that a diagnosis must contain; none for a healthy one.
         family: `mlp`, `convnet`, `transformer`, `recurrent` or `mixer`.

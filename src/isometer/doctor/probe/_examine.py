@@ -52,9 +52,9 @@ def probe(
     larger is kept. If gradients overflow, the pass is repeated with the loss multiplied by a lower power of two, and
     the layers that were lost are filled in.
 
-    What runs is a copy, or, where a copy would not behave like the model or would lead back to it, the model itself,
-    put back afterwards from a snapshot. Either way one extra copy of the weights is in memory meanwhile, gradients are
-    put aside, and an interruption leaves the model as it was. At the end the model is compared with what it was before.
+    The probe runs a copy. If a copy would not behave like the model or would refer back to it, the probe runs the model
+    itself and restores it from a snapshot. Either way, one extra copy of the weights is in memory, gradients are set
+    aside, and an interruption leaves the model as it was. At the end the model is compared with what it was before.
 
     Samples are on axis 0 of the batch, or on axis 1 if it is `(tokens, samples, …)` for a recurrent or attention module
     with `batch_first=False`.
@@ -62,8 +62,8 @@ def probe(
     Args:
         model: any module; for a compiled one, the module it was made from.
         batch: what the model is called with: a tensor or array, a tuple or list of positional arguments, or a mapping
-            of keyword arguments; or the shape of one sample, `(3, 32, 32)`, for Gaussian inputs. Made from the model's
-            first layer by default. Tensors are copied, so that a model which writes to its input does not write to
+            of keyword arguments; or the shape of one sample, `(3, 32, 32)`, for Gaussian inputs. By default a batch is
+            made for the model's first layer. Tensors are copied, so a model that writes to its input does not write to
             yours.
         target: second argument of the loss.
         loss: a function of the model's output (and the target, if given) that returns a scalar. Without one, the
@@ -77,9 +77,9 @@ def probe(
         An `Examination`.
 
     Raises:
-        IsometerError: the batch or the model is not what a probe needs. What the model itself raises comes through
+        IsometerError: the batch or the model is not what a probe needs. Exceptions of the model itself pass through
             unchanged.
-        ModelChangedError: the probe went well, but the model differs from what it was and could not be put back.
+        ModelChangedError: the probe succeeded, but the model changed and could not be restored.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))

@@ -50,15 +50,15 @@ def scaling_check(
     depths at the middle width. Each exponent stands beside those of theory.
 
     Args:
-        factory: makes the model, called with `width` and `depth`; generators are seeded before each call. It gives a
-            model, or a tuple of it with an optimizer or parameter groups, a batch and a target.
+        factory: makes the model, called with `width` and `depth`; generators are seeded before each call. It returns a
+            model, or a tuple of a model with an optimizer or parameter groups, a batch and a target.
         widths: 64, 128 and 256 if the factory takes `width`; an empty list leaves the width alone.
         depths: 2, 4 and 8 if the factory takes `depth`; an empty list leaves the depth alone.
         batch: inputs, `(inputs, target)` or an iterable of those; made for the model by default.
         target: targets, if `batch` holds inputs only.
         loss: a function of output and target; cross-entropy or mean squared error by default.
         optimizer: a name such as `adamw`, a class of torch, or a function that makes one from parameters.
-        lr: your rate at the smallest size; the optimizer's usual one by default.
+        lr: your rate at the smallest size; by default the optimizer's own.
         steps: optimizer steps, each measured, at 1/64 of the rate: at the full rate wide models overshoot, and their
             exponents say nothing about the parametrisation. 0 measures initial models alone.
         aim: the parametrisation to correct towards: `standard`, `mup`, `depth-mup` or `completep`. CompleteP unless

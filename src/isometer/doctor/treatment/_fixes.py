@@ -147,8 +147,8 @@ def unfreeze_(model: nn.Module, modules: Sequence[str] | None = None) -> tuple[s
 def standardise_inputs_(model: nn.Module, batch: Any) -> tuple[str, ...]:
     """Standardise a model's inputs with the mean and size of a batch, in place.
 
-    A hook of the model subtracts the mean, divides by the standard deviation, and replaces what is not finite. Where
-    data are prepared is the better place: do the same there if you can.
+    A hook of the model subtracts the mean, divides by the standard deviation, and replaces what is not finite. If you
+    can, do the same where the data are prepared instead.
 
     Args:
         model: the model.
@@ -158,7 +158,7 @@ def standardise_inputs_(model: nn.Module, batch: Any) -> tuple[str, ...]:
         What is unusual about the inputs.
 
     Raises:
-        IsometerError: nothing is.
+        IsometerError: nothing is unusual.
 
     Example:
         >>> model = nn.Identity()
@@ -231,7 +231,7 @@ def exchange_activations_(model: nn.Module, modules: Sequence[str]) -> tuple[str
 
 
 def insert_activations_(model: nn.Module, modules: Sequence[str]) -> tuple[str, ...]:
-    """Put a ReLU behind layers, in place: hooks of these modules, so that all names stay.
+    """Put a ReLU after layers, in place, by hooks of these modules, so that all names stay.
 
     Args:
         model: the model.

@@ -65,8 +65,8 @@ def shape_activations_(model: nn.Module, batch: Any) -> tuple[str, ...]:
     """Replace every activation by one shaped for the depth of the model, closer to linear the deeper it is; in place.
 
     ReLU and its leaky versions become a leaky ReLU that brings orthogonal samples to cosine 0.9 at the output. Other
-    functions get input and output scales and shifts with κ(0) = 0 and κ_L'(1) = 1.5, or behind batch norm, which sets
-    the scale again in every layer, the falling gain of `φ(ℓ^{−0.4} x)`, normalised. All are of gain 1: call
+    functions get input and output scales and shifts with κ(0) = 0 and κ_L'(1) = 1.5, or, after batch norm, which resets
+    the scale in every layer, the falling gain of `φ(ℓ^{−0.4} x)`, normalised. All are of gain 1: call
     `isometer.init.principled_gain_` afterwards.
 
     Args:

@@ -48,26 +48,28 @@ class SignalMonitor:
 
     Call `step` once after each step of the optimizer. The first ten steps are observed, then every second one, later
     one each time the number of steps has grown by 4 %: one probe of a few samples of the batch that the model was
-    called with, and the sizes of weights, gradients and updates. An observation that would bring the time spent above
-    `budget` of the training time waits until it does not, beside an allowance for the first steps: the first
-    observation and a quarter of a second (or two more).
+    called with, and the sizes of weights, gradients and updates. An observation that would exceed `budget`, a share of
+    the training time, is postponed. The first steps have an allowance: the first observation and a quarter of a second
+    (or two more).
 
-    Model, gradients, buffers and generators stay as they were. Whatever goes wrong inside is caught and logged once.
+    Model, gradients, buffers and generators stay as they were. Errors inside the monitor are caught and logged once.
 
     Args:
         model: the model that you call; compiled and distributed ones included.
-        optimizer: its updates are then read off exactly, by its groups, with gradients as it gets them: accumulated and
-            clipped. Without one they are those between two calls of `step`.
+        optimizer: its updates are then measured exactly, by its groups, with gradients as it receives them, accumulated
+            and clipped. Without an optimizer, updates are the changes between two calls of `step`.
         metrics: names of the catalogue, and `attention_relative_entropy`, `attention_score_std`,
             `attention_score_largest`; a dozen by default.
-        layers: patterns of module names (`"blocks.*"`) to which `history` is restricted; their numbers are logged, too.
+        layers: patterns of module names (`"blocks.*"`) to which `history` is restricted; their numbers are logged as
+            well.
         budget: largest share of the training time that observations may take, `None` for no limit.
         when: steps between observations, a list of steps, or a function of the step, in place of the usual schedule.
         log: where numbers go: a TensorBoard `SummaryWriter` (anything with `add_scalar`), a W&B run (anything with
             `log`), a function of step and numbers such as `LiveTable()`, which draws a table in the terminal, the path
             of a CSV file, or a list of those.
         samples: how many samples of the batch are observed.
-        held: a batch on which the drift of the tangent kernel is followed, too; it costs more than all the rest.
+        held: a batch on which the drift of the tangent kernel is followed as well; this costs more than everything
+            else.
         prefix: prefix of the names that are logged.
         reduce: whether several processes observe together and average; by default if the model is distributed.
 

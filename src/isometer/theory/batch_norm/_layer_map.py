@@ -42,7 +42,7 @@ def batch_norm_map(
 ) -> GramEstimate:
     """Gram matrix after one batch-norm layer of infinite width: `G ↦ E φ(BN(h)) φ(BN(h))ᵀ`, h ~ N(0, G).
 
-    Exchangeable G (one diagonal and one off-diagonal value) and positively homogeneous activations behind a rescaling
+    Exchangeable G (one diagonal and one off-diagonal value) and positively homogeneous activations after a rescaling
     norm are integrals, precise to about 1e−12; everything else is randomised quasi-Monte Carlo.
 
     Args:

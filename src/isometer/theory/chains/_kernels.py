@@ -117,7 +117,7 @@ def kernels_of(
     Args:
         spec: the network.
         inputs: `(n, features)`, or `(n, features, *positions)`.
-        depth: layers of a chain, or turns of the one repeat of another network; its own by default.
+        depth: layers of a chain, or repetitions of the one repeat of another network; its own depth by default.
         kinds: which of "nngp" and "ntk".
         progress: called as `progress(done, total)` in layers.
 

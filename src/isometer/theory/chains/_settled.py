@@ -158,11 +158,11 @@ def chi_of(layer: ChainLayer, *, mean_square: float = 1.0) -> float:
 
 
 def network_phase(spec: Spec, *, mean_square: float = 1.0) -> Settled:
-    """Where any network without positions is at its last turn, from two inputs that follow it all the way.
+    """Where any network without positions ends, computed from two inputs that pass through all of it.
 
     For a chain with a norm over features or none, that is the limit of many layers. For another network χ is the factor
-    of 1 − cosine over the last turn of its last repeat (its last layer with an activation where it has no repeat), and
-    the cosine that of two orthogonal inputs there.
+    of 1 − cosine over the last repetition of its last repeat (or its last layer with an activation, if it has no
+    repeat), and the cosine is that of two orthogonal inputs there.
 
     Args:
         spec: the network.
