@@ -119,11 +119,11 @@ _WEIGHTS = (
     ),
     Prescription(
         "one-neuron-per-sample",
-        "Give every training sample a neuron of its own in each hidden layerthat fires for no other sample.",
+        "Give every training sample a neuron of its own in each hidden layer that fires for no other sample.",
         "weights",
         ("000/init-one-neuron-per-sample",),
         calls=((Call(_INIT, "dedicate_neurons_", batch=True, seeded=True),),),
-        theory="Behind each ReLU the samples are orthogonal and of length 1. No finding lists it: it separates the "
+        theory="After each ReLU the samples are orthogonal and of length 1. No finding lists it: it separates the "
         "training samples and says nothing of others, so it is for small data sets and only on request.",
         cost="one forward pass, and a linear program for samples that are hard to separate",
         side_effects="Weights and biases are set from the batch, which should be the whole training set.",

@@ -183,7 +183,7 @@ def _prediction(subject: Subject, examination: Examination, predict: bool, seed:
 def _paired(seed: int) -> Callable[[Any], torch.Tensor]:
     """A loss whose gradient by the output is Gaussian, and for samples 2k and 2k + 1 the same up to sign.
 
-    Where a network does not see which of the two it has, their gradients by the weights are parallel.
+    Where a network does not see which of the two it has, their gradients with respect to the weights are parallel.
     """
 
     def loss(output: Any) -> torch.Tensor:
