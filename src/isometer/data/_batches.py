@@ -89,7 +89,7 @@ def make_batch(
 
 
 def batch_for(width: int, axes: tuple[int, ...] = (), kind: str | None = None, *, seed: int = 0) -> Floats:
-    """Ten samples for a network, by name, Gaussian unless named; a file or a data set brings its own number.
+    """Ten samples for a network, by name, Gaussian unless named; a file or a data set has its own number.
 
     Args:
         width: features that the network takes.

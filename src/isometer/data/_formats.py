@@ -238,5 +238,5 @@ def _are_labels(value: Any) -> TypeGuard[list[int] | Bytes]:
 
 def _check_length(content: bytes, expected: int, label: str) -> None:
     if len(content) != expected:
-        what = "cut short" if len(content) < expected else "too long"
+        what = "truncated" if len(content) < expected else "too long"
         raise IsometerError(f"{label} has {len(content)} bytes; expected {expected} — it is {what}; obtain it again")

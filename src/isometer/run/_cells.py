@@ -118,8 +118,8 @@ class Cell:
 
     Args:
         coordinates: its place on the grid: name → number or text.
-        configuration: what the function gets: numbers, text, None, lists, mappings and arrays; the coordinates unless
-            given.
+        configuration: what the function gets: numbers, text, None, lists, mappings and arrays; the coordinates by
+            default.
 
     Example:
         >>> cell = Cell({"width": 64}, {"width": 64, "depth": 10})

@@ -61,8 +61,8 @@ def scaling_check(
         lr: your rate at the smallest size; by default the optimizer's own.
         steps: optimizer steps, each measured, at 1/64 of the rate: at the full rate wide models overshoot, and their
             exponents say nothing about the parametrisation. 0 measures initial models alone.
-        aim: the parametrisation to correct towards: `standard`, `mup`, `depth-mup` or `completep`. CompleteP unless
-            given, muP where only the width is varied, depth-muP where the model's branches already follow it.
+        aim: the parametrisation to correct towards: `standard`, `mup`, `depth-mup` or `completep`. CompleteP by
+            default; muP where only the width is varied, depth-muP where the model's branches already follow it.
         metrics: further measurements of `isometer.probe` to fit exponents to, at every site.
         rates: rates of the sweep, at the smallest size; seven around `lr` by default. An empty list leaves the sweep
             out.
