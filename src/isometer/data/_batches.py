@@ -49,7 +49,7 @@ def make_batch(
     - `degenerate:DISTINCT`: Gaussian samples of which only the first DISTINCT differ, repeated in turn;
     - `power-law:EXPONENT`: eigenvalues k^(−EXPONENT) of the Gram matrix, up to a factor;
     - a data set, `NAME`, `data:NAME` or `data:NAME:centre=pixel,scale=unit`: random images of a data set of this
-      computer, flattened, standardised by channel unless told otherwise (`isometer.data.source_from_text`). They bring
+      computer, flattened, standardised by channel unless told otherwise (`isometer.data.source_from_text`). They have
       their own number of features, whatever `features` says: give the network `input_width=batch.shape[-1]`;
     - a path: the only array in a `.npy`, `.npz`, `.csv` or `.safetensors` file, `samples` rows of it if given;
       `FILE:scale=norm` scales every sample to mean square 1.
