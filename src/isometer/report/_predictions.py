@@ -227,9 +227,17 @@ def prediction_picture(
         axis.set_xlabel("layer")
     for axis in axes.ravel()[len(names) :]:
         axis.set_axis_off()
-    axes.ravel()[0].legend(frameon=False, fontsize=7)
+    _legend(figure, axes.ravel()[0])
     figure.suptitle(setting(predicted), fontsize=9, x=0.01, ha="left")
     return figure
+
+
+def _legend(figure: Figure, axis: Any) -> None:
+    """One legend for all panels, below them."""
+    handles, labels = axis.get_legend_handles_labels()
+    if handles:
+        columns = min(len(labels), max(1, int(figure.get_figwidth() / 2.1)))
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
 
 
 def comparison_picture(
@@ -258,8 +266,7 @@ def comparison_picture(
                 axis.set_ylabel(describe(metric).heading)
         for axis in own[len(panels) :]:
             axis.set_axis_off()
-    handles, labels = axes.ravel()[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    _legend(figure, axes.ravel()[0])
     first = next(iter(panels.values()))[0]
     title = ", ".join(describe(metric).heading for metric in metrics)
     figure.suptitle(f"{title} · {_without_activation(first)}", fontsize=9, x=0.01, ha="left")
