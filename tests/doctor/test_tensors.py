@@ -131,7 +131,7 @@ def test_files_that_ask_for_more_than_they_hold(tmp_path: Path) -> None:
         (archive(b"\x80\2ctorch\nFloatTensor\n" + number + b"\x85R."), "needs torch.FloatTensor"),
         (archive(b"\x80\2cbuiltins\nbytearray\n" + number + b"\x85R."), "needs builtins.bytearray"),
         (archive(b"\x80\2cposix\nsystem\nX\1\0\0\0a\x85R."), "cannot be loaded as data only"),
-        (archive(b"\x80\2" + b"]" * 2_000_010 + b"."), "holds too much beside tensors"),
+        (archive(b"\x80\2" + b"]" * 2_000_010 + b"."), "holds more than tensors"),
         (archive(rebuilt(3, 3), method=8), "is packed"),
         (files._zip([(b"a/b", 0, b"", 0)]), "an archive without tensors"),
     ):

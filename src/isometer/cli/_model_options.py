@@ -78,7 +78,7 @@ class ModelOptions:
         others = [*sorted(network.given), *(name for name, value in only_networks.items() if value is not None)]
         if others:
             option = others[0].replace("_", "-")
-            raise IsometerError(f"--model brings its own network; expected no other — drop --{option}")
+            raise IsometerError(f"--model already names a network; expected only one — drop --{option}")
         return True
 
     def examine(

@@ -192,7 +192,7 @@ def doctor(
         typer.Option(
             "--kernel",
             help="Also the tangent kernel of the batch: spectrum, condition number, largest stable rates. The --html "
-            "report has it anyway where it takes a few seconds at most.",
+            "report includes it if it takes at most a few seconds.",
             rich_help_panel=EXAMINATION,
         ),
     ] = False,
@@ -441,7 +441,7 @@ def _kernel_panel(examined: Target, prepared: Prepared, evaluate: bool, seed: in
                 seed=seed,
             )
     except TooMuchWorkError as problem:
-        hint = "" if asked else " — --kernel calculates it, from random combinations of outputs where it is long"
+        hint = "" if asked else "; --kernel calculates it, from random combinations of outputs if it is long"
         return {"skipped": f"{str(problem).partition(';')[0]}{hint}"}
     except IsometerError as problem:
         return {"skipped": str(problem)}

@@ -45,7 +45,7 @@ class BatchReader:
             batch: a tensor, an array, nested numbers, the shape of one sample, a torch data set, or a tuple or mapping
                 of tensors or arrays; `(inputs, target)` for a model that takes one input.
             target: of these inputs.
-            seed: of inputs that are made for a shape, and of the order of a data set.
+            seed: seed of inputs that are made for a shape, and of the order of a data set.
 
         Raises:
             IsometerError: an array does not hold numbers.

@@ -104,7 +104,7 @@ class Subject:
 
         Args:
             work: what to do; its result must not hold the model.
-            seed: of the generators of torch, NumPy and Python.
+            seed: seed of the generators of torch, NumPy and Python.
             mode: `"train"` or `"eval"`; `None` for the mode each submodule is in.
             prepare: changes the model before it runs; undone like everything else.
         """
@@ -263,7 +263,7 @@ def working_copy(model: nn.Module) -> nn.Module:
 
     Raises:
         Exception: what the model's own code raises when it is copied.
-        IsometerError: the copy leads back to the model.
+        IsometerError: the copy refers to the model.
 
     Example:
         >>> model = nn.Linear(2, 2)
@@ -283,7 +283,7 @@ def working_copy(model: nn.Module) -> nn.Module:
         world.restore()
     if Reach([plain]).weight_ids() & state.reach.own_ids():
         raise IsometerError(
-            "a hook or another function of the model holds the model itself; expected one whose copy stands alone — "
-            "remove the hook first"
+            "a hook or another function of the model refers to the model itself; expected a model whose copy is "
+            "independent — remove the hook first"
         )
     return plain

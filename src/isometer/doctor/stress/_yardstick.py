@@ -43,7 +43,7 @@ class Yardstick:
     Attributes:
         progress: share of the loss of the best constant that is gone at the end; nan where nothing can be said.
         learner: the best one; empty where nothing was learned from.
-        losses: of the best one, on every batch before it was learned from.
+        losses: losses of the best one, on every batch before it was learned from.
     """
 
     progress: float
@@ -61,7 +61,7 @@ def yardstick(material: Material, *, steps: int, seed: int) -> Yardstick:
     Args:
         material: batches, loss, chance and an output of the model, of which only structure, shapes and types matter.
         steps: at most; fewer where there are fewer batches, since a batch that was learned from tells nothing new.
-        seed: of the learners, and of a loss that draws numbers.
+        seed: seed of the learners, and of a loss that draws numbers.
 
     Returns:
         The best learner; its progress is nan for targets that are not the caller's, an unknown chance, a single batch,

@@ -65,8 +65,8 @@ def shape_activations_(model: nn.Module, batch: Any) -> tuple[str, ...]:
     """Replace every activation by one shaped for the depth of the model, closer to linear the deeper it is; in place.
 
     ReLU and its leaky versions become a leaky ReLU that brings orthogonal samples to cosine 0.9 at the output. Other
-    functions get input and output scales and shifts with κ(0) = 0 and κ_L'(1) = 1.5, or behind batch norm, which sets
-    the scale again in every layer, the falling gain of `φ(ℓ^{−0.4} x)`, normalised. All are of gain 1: call
+    functions get input and output scales and shifts with κ(0) = 0 and κ_L'(1) = 1.5, or, after batch norm, which resets
+    the scale in every layer, the falling gain of `φ(ℓ^{−0.4} x)`, normalised. All are of gain 1: call
     `isometer.init.principled_gain_` afterwards.
 
     Args:
@@ -183,8 +183,8 @@ def _function(model: nn.Module, site: Site) -> Function:
     if isinstance(module, Activation):
         if module.activation.name.startswith(_DONE):
             raise IsometerError(
-                f"the activation of {site.name!r} is {module.activation.name}; expected one that was not changed yet — "
-                "it has been normalised or shaped already"
+                f"the activation of {site.name!r} is {module.activation.name}; expected an unmodified one — "
+                "it has already been normalised or shaped"
             )
         return module.activation
     known = _recognised(module) if site.activation is None else None
@@ -195,5 +195,5 @@ def _function(model: nn.Module, site: Site) -> Function:
         )
     phi = known or activation(str(site.activation))
     if not math.isfinite(phi.gain_forward):
-        raise IsometerError(f"{phi.name} is zero almost everywhere; expected an activation that lets something through")
+        raise IsometerError(f"{phi.name} is zero almost everywhere; expected an activation with nonzero outputs")
     return phi
