@@ -44,7 +44,9 @@ BEGINS = 60  # characters of a sentence by which a record names it
 _REFERENCES = re.compile(r"^(#+ *)?(references|bibliography|list of (tables|figures|algorithms))\b", re.I)
 _RESUMES = re.compile(r"^(#+ *)?(\d+\. *)?appendix\b", re.I)
 _HEADING = re.compile(
-    r"^(#+ |appendix [a-z]\b|[ivx]+\. [A-Z]|\*\*(?:[A-Z]\.)?\d|\d+(\.\d+)*\. [A-Z]|[A-I]\.\d\. |[1-9A-C](\.\d){1,2} [A-Z])", re.I
+    r"^(#+ |appendix [a-z]\b|[ivx]+\. [A-Z]|\*\*(?:[A-Z]\.)?\d|\d+(\.\d+)*\. [A-Z]|[A-I]\.\d\. "
+    r"|[1-9A-C](\.\d){1,2} [A-Z])",
+    re.I,
 )
 _CHAPTERS = frozenset(  # of the thesis, whose text has them without a number
     {

@@ -49,6 +49,10 @@ def _negated(estimate: Estimate) -> Estimate:
     return Estimate(-estimate.value, estimate.error, estimate.freedom, estimate.draws)
 
 
+# Every layer has the rate β.
+_level = cases(*({"beta": 0.1, "depth": depth, "c": c} for c in (10.0, 100.0) for depth in (1000, 10_000)))
+
+
 _schedules = cases(
     *({"c1": 0.1, "c2": 4.0, "k": k, "depth": depth} for k in (1.5, 1.2, 2.0, 1.05) for depth in (10, 1000, 100_000))
 )
@@ -101,6 +105,13 @@ CLAIMS = (
         resolution=0.5,
     ),
     empirical(
+        "001/fig-6.5:outputs",
+        at_most(Sampled(final_gap), 0.5),
+        {"networks": cases(_shaped("tanh", 0.4, runs=48, depth=100), _shaped("sin", 0.4, runs=48, depth=100))},
+        counts=(2, 2),
+        resolution=0.5,
+    ),
+    empirical(
         "001/fig-C.1:rises",
         above(Sampled(_change({"gain": 0.5}, {"gain": 1.0}, growth)), 0),
         {"networks": cases(_shaped("tanh", 0.0), _shaped("sin", 0.0))},
@@ -118,6 +129,11 @@ CLAIMS = (
         },
         tolerance=0.01,
         counts=(2, 2),
+    ),
+    deterministic(
+        "001/alg-C.5:goal",
+        at_most(lambda i: i["beta"] * i["depth"], lambda i: i["c"] * i["beta"]),
+        {"level": _level},
     ),
     deterministic(
         "001/alg-C.5:bounded",
