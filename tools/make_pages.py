@@ -140,8 +140,10 @@ def probing_table() -> str:
         "lines": "at every line",
         "transformers": "architectures of `transformers`",
     }
-    rows = ["| models | operation | how many | cases | unchanged | refused | out of scope | not as promised |"]
-    rows.append("|---" * 8 + "|")
+    shown = ("models", "cases", "unchanged", "refused", "beyond", "irreproducible")
+    rows = ["| models | operation | how many | cases | unchanged | refused | out of scope | not reproducible |"]
+    rows[0] += " not as promised |"
+    rows.append("|---" * 9 + "|")
     groups: dict[tuple[str, str], Counter[str]] = {}
     for one in found["totals"]:
         counts = groups.setdefault((one["suite"], one["operation"]), Counter())
@@ -149,7 +151,7 @@ def probing_table() -> str:
         counts["models"] = max(counts["models"], one["models"])
     for (suite, operation), counts in groups.items():
         bad = sum(counts[key] for key in ("changed", "error", "hung", "crashed"))
-        numbers = [*(counts[key] for key in ("models", "cases", "unchanged", "refused", "beyond")), bad]
+        numbers = [*(counts[key] for key in shown), bad]
         rows.append(f"| {names[suite]} | `{operation}` | " + " | ".join(map(str, numbers)) + " |")
     return "\n".join(rows)
 

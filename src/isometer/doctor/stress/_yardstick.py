@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from isometer.doctor.probe._signals import guarded
 from isometer.doctor.probe._tensor_trees import map_tensors
 from isometer.doctor.probe._world import World
 from isometer.doctor.stress._material import Material, Pair, written
@@ -78,17 +79,19 @@ def yardstick(material: Material, *, steps: int, seed: int) -> Yardstick:
     found: list[_LearnerRun] = []
     levels: list[float] = []
     world = World()
-    try:
+
+    def train() -> None:
         world.seed(seed)
         torch.set_num_threads(1)  # for so little work more of them only cost time
         torch.set_default_dtype(torch.float32)
         with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
-            found = _trained(material, steps, seed)
-            levels += (material.level(step) for step in range(max((len(run.losses) for run in found), default=0)))
+            found.extend(_trained(material, steps, seed))
+            levels.extend(material.level(step) for step in range(max((len(run.losses) for run in found), default=0)))
+
+    try:
+        guarded(train, world.restore)
     except Exception:  # data and losses may be odd in any way they like; then nothing can be said
-        found = []
-    finally:
-        world.restore()
+        found.clear()
     best = max(found, key=lambda run: run.progress(material.chance, levels), default=None)
     if best is None:
         return Yardstick(math.nan, "", ())

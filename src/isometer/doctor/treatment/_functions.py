@@ -15,6 +15,7 @@ from isometer.activations import Activation as Function
 from isometer.activations._closed_forms import as_two_rays
 from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examine import probe
+from isometer.doctor.probe._signals import guarded
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._world import World
 from isometer.doctor.treatment._surgery import is_plain, own_places, put, seen, single_use
@@ -151,14 +152,16 @@ def _grid() -> torch.Tensor:
 
 def _response(module: nn.Module) -> torch.Tensor | None:
     """What a module makes of single numbers, `None` if it does not take each by itself."""
-    x, world = _grid(), World()
-    try:
+    x = _grid()
+
+    def both() -> tuple[Any, Any]:
         with torch.no_grad():
-            y, back = module(x.clone()), module(x.flip(0))
+            return module(x.clone()), module(x.flip(0))
+
+    try:
+        y, back = guarded(both, World().restore)  # it may draw numbers
     except Exception:  # a module may ask for anything
         return None
-    finally:
-        world.restore()  # it may draw numbers
     if not isinstance(y, torch.Tensor) or y.shape != x.shape or not torch.allclose(back.flip(0), y):
         return None
     return y
