@@ -1,11 +1,13 @@
 """Try everything that reads input with random input. Writes docs/reliability.json and prints the table.
 
     python tools/fuzz.py [--budget 5m] [--jobs 2] [--targets expressions,files-npy,…]
-                         [--rows build/fuzz.jsonl] [--out docs/reliability.json]
+                         [--keep] [--rows build/fuzz.jsonl] [--out docs/reliability.json]
 
 Targets are in `tests/support/fuzz`. Each block of cases runs in a process of its own with little memory; a case that
-takes more computing than promised is stopped and counts as a wait. Results are written to the rows as they come; a
-second run goes on where the first ended, unless the code has changed. Without a budget everything is run.
+takes more computing than promised is stopped and counts as a wait. Results are written to the rows as they come, with
+the revision and a digest of the code that the target can reach. A second run resumes the first: it repeats the blocks
+of targets whose code has changed, or with `--keep` only those of them in which a case failed. Without a budget
+everything is run.
 
 A case that fails is printed with its number: `python tools/fuzz.py --show NAME:NUMBER` prints it, `--again
 NAME:NUMBER` runs it alone. Add it to the corpus of its target once it is mended.
@@ -22,12 +24,14 @@ import platform
 import re
 import resource
 import signal
+import subprocess
 import sys
 import time
 import traceback
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from datetime import date
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -39,6 +43,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from isometer.errors import IsometerError  # noqa: E402
 from isometer.files import write_whole  # noqa: E402
+from isometer.run._code import code_version  # noqa: E402
 from isometer.serialize import json_text  # noqa: E402
 from support.fuzz.target import MEMORY, Target, targets  # noqa: E402
 
@@ -50,13 +55,22 @@ class Waited(BaseException):
     """A case took more computing than promised."""
 
 
-def code() -> str:
-    """Digest of everything that decides about results."""
+def code(target: Target) -> str:
+    """Digest of the source that decides about a target's results."""
+    if not target.everything:
+        return code_version(target.check)
     digest = hashlib.sha256()
-    for folder in ("src", "tests/support/fuzz"):
+    for folder in ("src", "papers/src", "tests/support/fuzz"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def revision() -> str:
+    """The commit that is checked out, marked where files differ from it."""
+    call = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*", "--dirty"]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
 
 
 def tried(target: Target, case: Any) -> tuple[str, str]:
@@ -100,9 +114,9 @@ def child(package: str, name: str, first: int, count: int, told: Connection) -> 
     told.close()
 
 
-def block(package: str, target: Target, first: int, count: int, digest: str) -> Row:
+def block(package: str, target: Target, first: int, count: int) -> Row:
     """Results of a block, in which the process may die at any case."""
-    outcomes: dict[str, int] = defaultdict(int)
+    outcomes = Counter[str]()
     bad: list[list[Any]] = []
     longest, begun = 0.0, time.monotonic()
     at, end = first, first + count
@@ -134,7 +148,6 @@ def block(package: str, target: Target, first: int, count: int, digest: str) -> 
         "target": target.name,
         "first": first,
         "count": count,
-        "code": digest,
         "outcomes": dict(outcomes),
         "bad": bad,
         "longest": round(longest, 3),
@@ -142,17 +155,18 @@ def block(package: str, target: Target, first: int, count: int, digest: str) -> 
     }
 
 
-def read(path: Path, digest: str) -> list[Row]:
-    """Rows of the code as it is; a last line cut short is left out."""
+def read(path: Path) -> list[Row]:
+    """Rows in the order in which they were written; a last line cut short is left out."""
     rows = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if row["code"] == digest:
-            rows.append(row)
+        with suppress(ValueError):
+            rows.append(json.loads(line))
     return rows
+
+
+def newest(rows: list[Row]) -> dict[tuple[str, int], Row]:
+    """The last row of each block."""
+    return {(row["target"], row["first"]): row for row in rows}
 
 
 def work(chosen: list[Target], done: set[tuple[str, int]], size: int) -> Iterator[tuple[Target, int, int]]:
@@ -167,12 +181,18 @@ def work(chosen: list[Target], done: set[tuple[str, int]], size: int) -> Iterato
 
 
 def run(
-    package: str, chosen: list[Target], rows: Path, digest: str, *, jobs: int, budget: float, size: int
+    package: str, chosen: list[Target], rows: Path, *, jobs: int, budget: float, size: int, keep: bool
 ) -> list[Row]:
     """All rows, old and new."""
-    found = read(rows, digest)
+    found = read(rows)
+    codes, here = {target.name: code(target) for target in chosen}, revision()
+    known = {
+        place: row
+        for place, row in newest(found).items()
+        if row["code"] == codes.get(row["target"]) or (keep and not row["bad"])
+    }
     rows.parent.mkdir(parents=True, exist_ok=True)
-    blocks = work(chosen, {(row["target"], row["first"]) for row in found}, size)
+    blocks = work(chosen, set(known), size)
     total = sum(target.total for target in chosen)
     begun, ended = time.monotonic(), False
     with ThreadPoolExecutor(jobs) as pool, rows.open("a", encoding="utf-8") as file:
@@ -183,17 +203,19 @@ def run(
                 if one is None:
                     ended = True
                 else:
-                    pending.add(pool.submit(block, package, *one, digest))
+                    pending.add(pool.submit(block, package, *one))
             if not pending:
                 break
             finished, pending = wait(pending, return_when=FIRST_COMPLETED)
             for future in finished:
                 row = future.result()
+                row |= {"code": codes[row["target"]], "revision": here}
                 found.append(row)
+                known[row["target"], row["first"]] = row
                 file.write(json.dumps(row) + "\n")
                 file.flush()
-            cases = sum(row["count"] for row in found)
-            bad = sum(len(row["bad"]) for row in found)
+            mine = [row for row in known.values() if row["target"] in codes]
+            cases, bad = sum(row["count"] for row in mine), sum(len(row["bad"]) for row in mine)
             print(f"\r{cases} of {total} cases, {bad} bad, {time.monotonic() - begun:.0f} s ", end="", file=sys.stderr)
     print(file=sys.stderr)
     return found
@@ -201,28 +223,32 @@ def run(
 
 def summary(chosen: list[Target], rows: list[Row]) -> Row:
     """The table, ready for JSON."""
+    last = newest(rows)
     table = []
     for target in chosen:
-        mine = [row for row in rows if row["target"] == target.name]
-        outcomes: dict[str, int] = defaultdict(int)
+        mine = [row for row in last.values() if row["target"] == target.name]
+        earlier = [row for row in rows if row["target"] == target.name and row is not last[target.name, row["first"]]]
+        outcomes, revisions = Counter[str](), Counter[str]()
         for row in mine:
-            for outcome, count in row["outcomes"].items():
-                outcomes[outcome] += count
+            outcomes.update(row["outcomes"])
+            revisions[row["revision"]] += row["count"]
         table.append(
             {
                 "target": target.name,
                 "planned": target.total,
                 "cases": sum(row["count"] for row in mine),
+                "revisions": dict(revisions),
                 "outcomes": dict(sorted(outcomes.items())),
                 "longest": max((row["longest"] for row in mine), default=0.0),
                 "bad": [one for row in mine for one in row["bad"]],
+                "bad_before": [[row["revision"], *one] for row in earlier for one in row["bad"]],
             }
         )
     return {
         "date": date.today().isoformat(),
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "seconds": round(sum(row["seconds"] for row in rows)),
+        "seconds": round(sum(row["seconds"] for row in last.values())),
         "targets": table,
     }
 
@@ -241,6 +267,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--targets", default="", help="names, with commas; all unless given")
     parser.add_argument("--package", default="support.fuzz", help="where targets are")
+    parser.add_argument("--keep", action="store_true", help="blocks that passed with earlier code are not repeated")
     parser.add_argument("--size", type=int, default=50, help="cases in a block")
     parser.add_argument("--rows", type=Path, default=ROOT / "build/fuzz.jsonl")
     parser.add_argument("--out", type=Path)
@@ -259,7 +286,13 @@ def main() -> int:
     names = {name for name in options.targets.split(",") if name}
     chosen = [one for one in every if not names or one.name in names]
     rows = run(
-        options.package, chosen, options.rows, code(), jobs=options.jobs, budget=options.budget, size=options.size
+        options.package,
+        chosen,
+        options.rows,
+        jobs=options.jobs,
+        budget=options.budget,
+        size=options.size,
+        keep=options.keep,
     )
     result = summary(chosen, rows)
     for row in result["targets"]:

@@ -276,4 +276,4 @@ def _fill(folder: Path) -> None:
     (folder / "model.py").write_text(MODEL)
 
 
-TARGETS = (Target("commands", 1000, 4, draw, check),)
+TARGETS = (Target("commands", 1000, 4, draw, check, everything=True),)
