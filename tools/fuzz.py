@@ -33,6 +33,7 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from datetime import date
+from itertools import zip_longest
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,10 @@ from isometer.run._code import code_version  # noqa: E402
 from isometer.serialize import json_text  # noqa: E402
 from support.fuzz.target import MEMORY, Target, targets  # noqa: E402
 
-PATIENCE = 600.0  # seconds after which a block that tells nothing is ended
+PATIENCE = 600.0  # seconds after which a case that waits for something is ended
+COMPUTING = 60  # seconds of processor time after which a case is ended that does not stop when told to
 Row = dict[str, Any]
+Block = tuple[str, int, int]
 
 
 class Waited(BaseException):
@@ -109,16 +112,33 @@ def child(package: str, name: str, first: int, count: int, told: Connection) -> 
     resource.setrlimit(resource.RLIMIT_DATA, (base + 2 * MEMORY, base + 2 * MEMORY))
     for index in range(first, first + count):
         before = time.process_time()
+        resource.setrlimit(resource.RLIMIT_CPU, (int(before + target.seconds) + COMPUTING, resource.RLIM_INFINITY))
         outcome, word = tried(target, target.case(index))
-        told.send((index, outcome, word, time.process_time() - before))
+        after = time.process_time()
+        told.send((index, outcome, word, after - before, after))
     told.close()
+
+
+def waits(process: int) -> bool:
+    """Whether a process waits for something other than a processor."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "R"
+    return True
+
+
+def answers(told: Connection, process: int) -> bool:
+    """Whether a block tells something, or ends, before patience does: a busy machine is no reason to end it."""
+    while not told.poll(PATIENCE):
+        if waits(process):
+            return False
+    return True
 
 
 def block(package: str, target: Target, first: int, count: int) -> Row:
     """Results of a block, in which the process may die at any case."""
     outcomes = Counter[str]()
     bad: list[list[Any]] = []
-    longest, begun = 0.0, time.monotonic()
+    longest, spent = 0.0, 0.0
     at, end = first, first + count
     context = multiprocessing.get_context("spawn")
     while at < end:
@@ -126,9 +146,10 @@ def block(package: str, target: Target, first: int, count: int) -> Row:
         process = context.Process(target=child, args=(package, target.name, at, end - at, theirs))
         process.start()
         theirs.close()
+        total = 0.0
         try:
-            while at < end and ours.poll(PATIENCE):
-                index, outcome, word, seconds = ours.recv()
+            while at < end and answers(ours, process.pid or 0):
+                index, outcome, word, seconds, total = ours.recv()
                 outcomes[outcome] += 1
                 longest = max(longest, seconds)
                 if outcome not in ("answered", "refused"):
@@ -143,7 +164,7 @@ def block(package: str, target: Target, first: int, count: int) -> Row:
             bad.append([at, outcome, f"exit code {process.exitcode}"])
             at += 1
         process.join()
-    seconds = time.monotonic() - begun
+        spent += total
     return {
         "target": target.name,
         "first": first,
@@ -151,7 +172,7 @@ def block(package: str, target: Target, first: int, count: int) -> Row:
         "outcomes": dict(outcomes),
         "bad": bad,
         "longest": round(longest, 3),
-        "seconds": round(seconds, 2),
+        "seconds": round(spent, 2),
     }
 
 
@@ -164,20 +185,24 @@ def read(path: Path) -> list[Row]:
     return rows
 
 
-def newest(rows: list[Row]) -> dict[tuple[str, int], Row]:
-    """The last row of each block."""
-    return {(row["target"], row["first"]): row for row in rows}
+def blocks_of(target: Target, size: int) -> Iterator[Block]:
+    """First case and number of cases of every block."""
+    return ((target.name, first, min(size, target.total - first)) for first in range(0, target.total, size))
 
 
-def work(chosen: list[Target], done: set[tuple[str, int]], size: int) -> Iterator[tuple[Target, int, int]]:
+def newest(chosen: list[Target], rows: list[Row], size: int) -> dict[Block, Row]:
+    """The last row of each block of this size."""
+    every = {block for target in chosen for block in blocks_of(target, size)}
+    found = {(row["target"], row["first"], row["count"]): row for row in rows}
+    return {block: row for block, row in found.items() if block in every}
+
+
+def work(chosen: list[Target], done: set[Block], size: int) -> Iterator[tuple[Target, int, int]]:
     """Blocks that are left, one of each target in turn."""
-    left = {target.name: list(range(0, target.total, size)) for target in chosen}
-    while any(left.values()):
-        for target in chosen:
-            if left[target.name]:
-                first = left[target.name].pop(0)
-                if (target.name, first) not in done:
-                    yield target, first, min(size, target.total - first)
+    for turn in zip_longest(*(blocks_of(target, size) for target in chosen)):
+        for target, one in zip(chosen, turn, strict=True):
+            if one is not None and one not in done:
+                yield target, *one[1:]
 
 
 def run(
@@ -187,9 +212,9 @@ def run(
     found = read(rows)
     codes, here = {target.name: code(target) for target in chosen}, revision()
     known = {
-        place: row
-        for place, row in newest(found).items()
-        if row["code"] == codes.get(row["target"]) or (keep and not row["bad"])
+        one: row
+        for one, row in newest(chosen, found, size).items()
+        if row["code"] == codes[row["target"]] or (keep and not row["bad"])
     }
     rows.parent.mkdir(parents=True, exist_ok=True)
     blocks = work(chosen, set(known), size)
@@ -211,23 +236,23 @@ def run(
                 row = future.result()
                 row |= {"code": codes[row["target"]], "revision": here}
                 found.append(row)
-                known[row["target"], row["first"]] = row
+                known[row["target"], row["first"], row["count"]] = row
                 file.write(json.dumps(row) + "\n")
                 file.flush()
-            mine = [row for row in known.values() if row["target"] in codes]
-            cases, bad = sum(row["count"] for row in mine), sum(len(row["bad"]) for row in mine)
+            cases = sum(row["count"] for row in known.values())
+            bad = sum(len(row["bad"]) for row in known.values())
             print(f"\r{cases} of {total} cases, {bad} bad, {time.monotonic() - begun:.0f} s ", end="", file=sys.stderr)
     print(file=sys.stderr)
     return found
 
 
-def summary(chosen: list[Target], rows: list[Row]) -> Row:
+def summary(chosen: list[Target], rows: list[Row], size: int) -> Row:
     """The table, ready for JSON."""
-    last = newest(rows)
+    last = list(newest(chosen, rows, size).values())
     table = []
     for target in chosen:
-        mine = [row for row in last.values() if row["target"] == target.name]
-        earlier = [row for row in rows if row["target"] == target.name and row is not last[target.name, row["first"]]]
+        mine = [row for row in last if row["target"] == target.name]
+        earlier = [row for row in rows if row["target"] == target.name and not any(row is one for one in mine)]
         outcomes, revisions = Counter[str](), Counter[str]()
         for row in mine:
             outcomes.update(row["outcomes"])
@@ -248,7 +273,7 @@ def summary(chosen: list[Target], rows: list[Row]) -> Row:
         "date": date.today().isoformat(),
         "python": platform.python_version(),
         "machine": platform.machine(),
-        "seconds": round(sum(row["seconds"] for row in last.values())),
+        "seconds": round(sum(row["seconds"] for row in last)),
         "targets": table,
     }
 
@@ -268,7 +293,7 @@ def main() -> int:
     parser.add_argument("--targets", default="", help="names, with commas; all unless given")
     parser.add_argument("--package", default="support.fuzz", help="where targets are")
     parser.add_argument("--keep", action="store_true", help="blocks that passed with earlier code are not repeated")
-    parser.add_argument("--size", type=int, default=50, help="cases in a block")
+    parser.add_argument("--size", type=int, default=200, help="cases in a block")
     parser.add_argument("--rows", type=Path, default=ROOT / "build/fuzz.jsonl")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--show", metavar="NAME:NUMBER", help="print one case")
@@ -294,7 +319,7 @@ def main() -> int:
         size=options.size,
         keep=options.keep,
     )
-    result = summary(chosen, rows)
+    result = summary(chosen, rows, options.size)
     for row in result["targets"]:
         told = ", ".join(f"{count} {outcome}" for outcome, count in row["outcomes"].items())
         print(f"{row['target']:<20} {row['cases']:>6} of {row['planned']:<6} {told}; longest {row['longest']:.1f} s")
