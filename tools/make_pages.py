@@ -119,15 +119,20 @@ def fuzz_table() -> str:
     if not FUZZ.is_file():
         return "There has been none yet."
     found = json.loads(FUZZ.read_text(encoding="utf-8"))
-    rows = ["| target | cases | answered | refused | promises broken | longest, seconds of processor time |"]
-    rows.append("|---|---|---|---|---|---|")
+    rows = ["| target | cases | answered | refused | broken | broken before repairs | longest, seconds | revision |"]
+    rows.append("|---|---|---|---|---|---|---|---|")
     for one in found["targets"]:
         cases = f"{one['cases']}" + ("" if one["cases"] == one["planned"] else f" of {one['planned']}")
         answered, refused = (one["outcomes"].get(name, 0) for name in ("answered", "refused"))
+        before = len({index for _, index, *_ in one["bad_before"]})
+        revisions = one["revisions"]
+        ran = ", ".join(f"{name}" + (f" ({count})" if len(revisions) > 1 else "") for name, count in revisions.items())
         rows.append(
-            f"| `{one['target']}` | {cases} | {answered} | {refused} | {len(one['bad'])} | {one['longest']:.1f} |"
+            f"| `{one['target']}` | {cases} | {answered} | {refused} | {len(one['bad'])} | {before} "
+            f"| {one['longest']:.1f} | {ran} |"
         )
-    rows += ["", f"{found['date']}, Python {found['python']}, {found['seconds'] / 3600:.1f} hours of one core."]
+    told = f"{found['date']}, Python {found['python']}, {found['seconds'] / 3600:.1f} hours of one core."
+    rows += ["", f"{told} *Broken before repairs*: failed with an earlier revision, mended, and ran again."]
     broken = [f"{one['target']}:{index} ({word})" for one in found["targets"] for index, _, word in one["bad"]]
     return "\n".join([*rows, *(["", f"Broken: {'; '.join(broken)}."] if broken else [])])
 

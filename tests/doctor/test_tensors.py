@@ -167,6 +167,16 @@ def test_a_batch_comes_in_the_precision_that_the_model_takes(tmp_path: Path) -> 
     assert load_batch(path, nn.Linear(4, 1).half()).dtype == torch.float16
 
 
+def test_complex_numbers_keep_both_parts(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.ones((2, 4)) + 1j)
+    assert load_batch(path, nn.Linear(4, 1, dtype=torch.complex64)).dtype == torch.complex64
+    assert load_batch(path, nn.Identity()).dtype == torch.complex128
+    with pytest.raises(IsometerError, match=r"'x.npy' holds complex numbers, the model takes real ones"):
+        load_batch(path, nn.Linear(4, 1))
+    assert load_batch(path, nn.Linear(3, 1)).is_complex()  # refused for another reason
+
+
 def test_a_model_in_memory_may_have_weights_of_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, other = nn.Linear(100, 100), nn.Linear(100, 100)
     torch.save(model.state_dict(), tmp_path / "x.pt")

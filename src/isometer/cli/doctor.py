@@ -450,19 +450,9 @@ def _kernel_panel(examined: Target, prepared: Prepared, evaluate: bool, seed: in
 
 def _told(examined: Target, prepared: Prepared, run: Callable[[], Any]) -> Any:
     """What `run` gives; where a user's model fails on the batch, an error that says so and what to do."""
-    try:
-        return run()
-    except IsometerError:
-        raise
-    except Exception as problem:
-        unexpected = problem
-    if examined.executed is not None:
-        from isometer.cli._plain_step import model_error
+    from isometer.cli._plain_step import attempt
 
-        found = model_error(examined.model, prepared.inputs, prepared.description)
-        if found is not None:
-            raise found
-    raise unexpected  # not the model's doing, or not at its first step
+    return attempt(run, examined, prepared.inputs, prepared.description, made=prepared.made)
 
 
 def _large(examined: Target, prepared: Prepared) -> bool:
