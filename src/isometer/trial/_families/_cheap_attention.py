@@ -127,7 +127,7 @@ class _Lightweight(nn.Module):
             scores = scores + self.dynamic(h).unflatten(-1, (self.heads, self.kernel))
         weight = (self.o.get("sharp", 1.0) * scores).softmax(dim=self.o.get("axis", -1))
         pads = (0, self.kernel - 1) if self.o.get("future") else (self.kernel - 1, 0)
-        windows = F.pad(h, (0, 0, *pads)).unfold(1, self.kernel, 1).unflatten(2, (self.heads, -1))
+        windows = torch.unflatten(F.pad(h, (0, 0, *pads)).unfold(1, self.kernel, 1), 2, (self.heads, -1))
         mixed = torch.einsum("nthck,nthk->nthc", windows, weight)
         return torch.as_tensor(self.leave(mixed.flatten(2)))
 
