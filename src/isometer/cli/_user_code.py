@@ -122,7 +122,7 @@ def is_own(file: str) -> bool:
     """Whether a file is the user's: neither Python's own, nor installed, nor part of Isometer.
 
     Example:
-        >>> is_own("/home/me/project/model.py"), is_own(traceback.__file__), is_own(__file__), is_own("numpy/random.pyx")
+        >>> is_own("/home/me/model.py"), is_own(traceback.__file__), is_own(__file__), is_own("numpy/random.pyx")
         (True, False, False, False)
     """
     path = os.path.realpath(file)
