@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
+from isometer.checks import seed_number
 from isometer.cli._network import InputOptions, NetworkOptions
 from isometer.cli._shared import MODEL, status
 from isometer.cli._threads import threads as using
@@ -96,6 +97,7 @@ class ModelOptions:
         from isometer.doctor._loading import load_target, load_weights
 
         assert self.model is not None
+        seed_number(data.seed, "--seed")
         code = self.model.rpartition(":")[0]
         if code:
             typer.echo(f"note: executing {code} to build the model", err=True)
@@ -120,7 +122,8 @@ def _batch(examined: Target, data: InputOptions) -> tuple[Any, Any, str]:
     if source == "gaussian":
         if examined.batch is not None:
             return examined.batch, examined.target, "the factory's own batch"
-        return make_batch_for(examined, source, data.batch or _SAMPLES, shape=None, seed=data.seed)[0], None, source
+        samples = _SAMPLES if data.batch is None else data.batch
+        return make_batch_for(examined, source, samples, shape=None, seed=data.seed)[0], None, source
     if source.startswith("data:"):
         name = source.removeprefix("data:")
         inputs, labels = make_batch_for(examined, name, data.batch or _SAMPLES, shape=None, seed=data.seed)

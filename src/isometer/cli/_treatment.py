@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from isometer.checks import whole_number
 from isometer.cli._application import Command
 from isometer.cli._shared import progress_bar, status
 from isometer.errors import IsometerError
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from isometer.cli.doctor import Prepared, StressOptions
     from isometer.doctor._loading import Target
 
+_MOST_STEPS = 10**6
 _POOL = 4096  # samples that a trial draws its batches from
 
 
@@ -34,8 +36,8 @@ def check_options(treat: str | None, trial: int | None, save: Path | None) -> No
     """What belongs together is given together."""
     if treat is None and (trial is not None or save is not None):
         raise IsometerError("--trial and --save need --treat — add it")
-    if trial is not None and trial < 1:
-        raise IsometerError(f"--trial is {trial}; expected at least 1 step")
+    if trial is not None:
+        whole_number(trial, "--trial", high=_MOST_STEPS, fix="pass the number of steps")
     if save is not None and save.suffix != ".safetensors":
         raise IsometerError(f"--save is {str(save)!r}; expected a name that ends in .safetensors")
     if save is not None:

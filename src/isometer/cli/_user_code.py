@@ -122,12 +122,13 @@ def is_own(file: str) -> bool:
     """Whether a file is the user's: neither Python's own, nor installed, nor part of Isometer.
 
     Example:
-        >>> is_own("/home/me/project/model.py"), is_own(traceback.__file__), is_own(__file__), is_own("<frozen os>")
+        >>> is_own("/home/me/model.py"), is_own(traceback.__file__), is_own(__file__), is_own("numpy/random.pyx")
         (True, False, False, False)
     """
-    if file.startswith("<"):
-        return False
     path = os.path.realpath(file)
+    # libraries in C name their sources by paths that were relative where they were built
+    if file.startswith("<") or not (os.path.isabs(file) or os.path.exists(path)):
+        return False
     if any(path == one or path.startswith(one + os.sep) for one in _own_packages):
         return True
     if _INSTALLED & set(Path(path).parts):

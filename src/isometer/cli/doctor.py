@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from isometer.checks import WIDEST, seed_number, whole_number
 from isometer.cli._checkpoint_runs import check_alone, checkpoint_series, finish, run_of
 from isometer.cli._network import NetworkText, check_folders, network_from
 from isometer.cli._shared import INPUT, OUTPUT, Json, Threads, app, console, emit, next_step, progress_bar, status
@@ -39,6 +40,7 @@ GALLERY = (
     "transformer-24",
 )
 UNHEALTHY, UNDECIDED = 1, 3
+_FEW = 4  # samples of a batch that says how much a larger one takes
 _CHEAP = 3.0  # seconds of a tangent kernel that nobody asked for
 _FEATURES = 100  # of the input of a network that does not say
 
@@ -231,6 +233,10 @@ def doctor(
     [bold]isometer doctor my_model.py:make --checkpoints 'run/*.pt' --html run.html[/],
     [bold]isometer doctor mlp-relu-100 --treat[/]
     """
+    seed_number(seed, "--seed")
+    if batch is not None:
+        whole_number(batch, "--batch", high=WIDEST, fix="pass the number of samples")
+    whole_number(layers, "--layers", low=0, fix="pass the number of rows, 0 for all")
     check_options(treat, trial, save)
     check_folders(html)
     if budget is not None and not budget > 0:
@@ -367,11 +373,10 @@ def _prepared(examined: Target, source: str, n: int | None, shape: str | None, s
     import torch
 
     from isometer.doctor._loading import load_batch, make_batch_for
+    from isometer.doctor.probe._kept import check_pass
     from isometer.doctor.probe._made_up import made_up_words, with_offsets
     from isometer.doctor.stress._objectives import usual_loss
 
-    if n is not None and n < 1:
-        raise IsometerError(f"--batch is {n}; expected at least 1 sample")
     labels, description, made, size = examined.target, "the factory's own batch", False, _shape(shape)
     file, data = _file(source), _data_set(source) or "gaussian"
     if file is not None:
@@ -379,6 +384,8 @@ def _prepared(examined: Target, source: str, n: int | None, shape: str | None, s
     elif examined.batch is not None:
         inputs = examined.batch
     else:
+        if n is not None and n > _FEW:
+            check_pass(examined.model, make_batch_for(examined, data, _FEW, shape=size, seed=seed)[0], _FEW, n)
         inputs, labels = make_batch_for(examined, data, n, shape=size, seed=seed)
         # Labels of made-up inputs are random: the doctor has better ones.
         labels = None if data == "gaussian" else labels
@@ -468,7 +475,7 @@ def _shape(text: str | None) -> tuple[int, ...] | None:
         shape = tuple(int(part) for part in text.replace("x", ",").split(","))
     except ValueError:
         shape = ()
-    if not shape or min(shape) < 1:
+    if not shape or not 1 <= min(shape) <= max(shape) <= WIDEST:
         raise IsometerError(f"--shape is {text!r}; expected positive whole numbers, for example 3,32,32")
     return shape
 

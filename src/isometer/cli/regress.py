@@ -10,6 +10,7 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Table
 
+from isometer.checks import seed_number, whole_number
 from isometer.cli._application import listed
 from isometer.cli._interruption import INTERRUPTED, keeps, tell_interruption
 from isometer.cli._long_work import DaskAddress, Workers, cells_display, tell_failures
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from isometer.regression._data_set import DataSetRegression
     from isometer.run import Store
 
+_MOST_DRAWS = 10_000
 _DEFAULT = "repeat(conv(3, 64, padding='zeros', gain=2**0.5) > act('relu'), 5) > flatten > dense(1)"
 
 
@@ -141,6 +143,8 @@ def regress(
     from isometer.threads import available_cores
     from isometer.work import Work, check_work
 
+    seed_number(seed, "--seed")
+    whole_number(draws, "--draws", high=_MOST_DRAWS, fix="pass the number of draws")
     plan = DataSetRegression(
         _network(network),
         data,

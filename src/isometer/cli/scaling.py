@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from isometer.checks import WIDEST, whole_number
 from isometer.cli._application import listed
 from isometer.cli._network import check_folders
 from isometer.cli._shared import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 SIZES, TRAINING = "Sizes", "Training"
 WRONG, UNDECIDED = 1, 3
 _BATCHES = 64  # of a data set
+_MOST_SEEDS = 1000
 
 
 @app.command()
@@ -163,10 +165,8 @@ def scaling(
     [bold]isometer scaling my_model.py:make --depths none --rates none[/] (widths alone, no sweep)
     """
     check_folders(plot, code)
-    if seeds < 1:
-        raise IsometerError(f"--seeds is {seeds}; expected at least 1")
-    if batch < 1:
-        raise IsometerError(f"--batch is {batch}; expected at least 1 sample")
+    whole_number(seeds, "--seeds", high=_MOST_SEEDS, fix="pass the number of seeds")
+    whole_number(batch, "--batch", high=WIDEST, fix="pass the number of samples")
     asked: dict[str, Any] = {
         "widths": _numbers("--widths", widths, int, "64,128,256"),
         "depths": _numbers("--depths", depths, int, "2,4,8"),

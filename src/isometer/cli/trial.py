@@ -13,6 +13,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
 
+from isometer.checks import seed_number, whole_number
 from isometer.cli._application import CommandGroup
 from isometer.cli._interruption import INTERRUPTED, keeps, tell_interruption
 from isometer.cli._long_work import DaskAddress, Workers, cells_display, tell_failures
@@ -427,8 +428,11 @@ def _drawn(
     from isometer.files import writable_folder
     from isometer.trial._records import draw as draw_trial
 
+    seed_number(seed, "--seed")
+    whole_number(per_family, "--per-family", high=_MOST, fix="pass the number of models")
+    whole_number(large, "--large", low=0, high=_MOST, fix="pass the number of models")
     steps = [int(part) for part in rounds.split(",") if part.strip().isdecimal()]
-    if len(steps) != 2 or not all(steps):
+    if len(steps) != 2 or not 0 < min(steps) <= max(steps) <= _MOST_STEPS:
         raise IsometerError(f"--rounds is {rounds!r}; expected two numbers of steps — pass 40,160")
     writable_folder(folder)
     names = None if families is None else [name.strip() for name in families.split(",")]
@@ -445,6 +449,7 @@ def _drawn(
         )
 
 
+_MOST, _MOST_STEPS = 10_000, 10**6
 _KEPT = "finished cells are kept; repeat the command to resume"
 
 

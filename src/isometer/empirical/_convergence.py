@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from isometer.checks import whole_number
+from isometer.checks import MOST_RUNS, WIDEST, seed_number, whole_number
 from isometer.empirical._many_draws import kernels_of_draws
 from isometer.empirical._result import Kind
 from isometer.errors import IsometerError
@@ -99,8 +99,9 @@ def width_convergence(
         >>> bool(2.0 < found.single[0] / found.single[1] < 8.0)  # 16 times as wide, 4 times as near
         True
     """
-    draws = whole_number(draws, "draws", low=_BLOCKS)
-    several = tuple(sorted(whole_number(one, "widths") for one in widths))
+    draws = whole_number(draws, "draws", low=_BLOCKS, high=MOST_RUNS)
+    seed = seed_number(seed)
+    several = tuple(sorted(whole_number(one, "one of widths", high=WIDEST) for one in widths))
     if len(set(several)) < 2:
         raise IsometerError(
             f"widths are {widths!r}; expected at least two that differ — pass (8, 16, 32, 64), for example"

@@ -103,7 +103,7 @@ def largest_stable_rate(
         >>> round(heavy.rate / plain.rate, 6)
         1.9
     """
-    model = checked(model, target=target, loss=loss, mode=mode)
+    model = checked(model, target=target, loss=loss, mode=mode, seed=seed)
     if optimizer not in ("sgd", "adam"):
         raise IsometerError(f"optimizer is {optimizer!r}; expected 'sgd' or 'adam' — pass one of them")
     beta = momentum if optimizer == "sgd" else betas[0]

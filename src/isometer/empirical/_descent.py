@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from isometer.checks import whole_number
+from isometer.checks import MOST_RUNS, whole_number
 from isometer.doctor.probe._examine import checked
 from isometer.doctor.probe._subject import examined
 from isometer.doctor.training import train
@@ -118,8 +118,8 @@ def descent(
         >>> found.largest_deviation < 0.05, bool(found.measured[-1] < found.measured[0])
         (True, True)
     """
-    model = checked(model, target=None, loss=None, mode=mode)
-    steps = whole_number(steps, "steps")
+    model = checked(model, target=None, loss=None, mode=mode, seed=seed)
+    steps = whole_number(steps, "steps", high=MOST_RUNS)
     kernel = empirical_kernel(model, batch, mode=mode, outputs="full", output=output, seed=seed)
     samples = sample_count(batch)
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
 from isometer._display import Drawn
-from isometer.checks import whole_number
+from isometer.checks import MOST_RUNS, whole_number
 from isometer.doctor.probe._examine import checked
 from isometer.doctor.probe._subject import examined
 from isometer.doctor.probe._tensor_trees import map_tensors
@@ -268,11 +268,11 @@ def jacobian_spectrum(
         >>> round(jacobian_spectrum(orthogonal, torch.randn(3, 4)).isometry, 5)
         1.0
     """
-    model = checked(model, target=None, loss=None, mode=mode)
+    model = checked(model, target=None, loss=None, mode=mode, seed=seed)
     if method not in ("auto", "dense", "lanczos"):
         raise IsometerError(f"method is {method!r}; expected 'auto', 'dense' or 'lanczos' — pass one of them")
-    steps = whole_number(steps, "steps", low=2)
-    given = None if vectors is None else whole_number(vectors, "vectors", low=1)
+    steps = whole_number(steps, "steps", low=2, high=MOST_RUNS)
+    given = None if vectors is None else whole_number(vectors, "vectors", high=MOST_RUNS)
     if dtype is not None:
         batch = map_tensors(lambda one: one.to(dtype) if one.is_floating_point() else one, batch)
 
@@ -398,8 +398,8 @@ def partial_jacobian_norms(
         >>> list(found), found["2"].value  # a module's own output is the output
         (['0', '1', '2'], 1.0)
     """
-    model = checked(model, target=None, loss=None, mode=mode)
-    vectors = whole_number(vectors, "vectors", low=2)
+    model = checked(model, target=None, loss=None, mode=mode, seed=seed)
+    vectors = whole_number(vectors, "vectors", low=2, high=MOST_RUNS)
 
     def work(own: nn.Module) -> dict[str, PartialNorm]:
         sites, found = module_outputs(own, batch)

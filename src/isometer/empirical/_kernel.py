@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import CheckpointError
 
-from isometer.checks import whole_number
+from isometer.checks import MOST_RUNS, whole_number
 from isometer.doctor.probe._examine import checked
 from isometer.doctor.probe._subject import Subject, examined
 from isometer.doctor.probe._tensor_trees import map_tensors
@@ -94,9 +94,10 @@ def empirical_kernel(
 
     Implements: the finite-width side of 004/def-NTK and 004/def-K.
     """
-    model = checked(model, target=None, loss=None, mode=mode)
+    model = checked(model, target=None, loss=None, mode=mode, seed=seed)
     _check_words(kind, outputs, method, by)
-    draws, vectors = whole_number(draws, "draws"), whole_number(vectors, "vectors", low=2)
+    draws = whole_number(draws, "draws", high=MOST_RUNS)
+    vectors = whole_number(vectors, "vectors", low=2, high=MOST_RUNS)
     batch, other = (_cast(one, dtype) for one in (batch, other))
     prepare = None if dtype is None else lambda one: one.to(dtype)
     with examined(model) as subject:

@@ -92,7 +92,7 @@ def compare_with_limit(
         >>> found.distance < 0.2
         True
     """
-    model = checked(model, target=None, loss=None, mode=mode)
+    model = checked(model, target=None, loss=None, mode=mode, seed=seed)
     inputs = _numpy(batch)
     network = _whole_network(model, probe(model, batch, mode=mode, seed=seed))
     spec = network.spec if kind == "ntk" else _without_readout(network.spec)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from isometer.checks import seed_number
 from isometer.errors import IsometerError
 from isometer.nn._activation import activation_module
 from isometer.nn._composition import ComposedNetwork, build_composition
@@ -174,6 +175,7 @@ def build(
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise IsometerError(f"{what} is {value!r}; expected a whole number of at least 1, or None — pass one")
     precision: torch.dtype = getattr(torch, name)
+    seed = seed_number(seed)
     if not isinstance(spec, Chain):
         if classes is not None or inputs is not None:
             raise IsometerError(

@@ -279,7 +279,7 @@ def test_values_show_themselves() -> None:
         ({"depths": [2, 4]}, "takes width"),
         ({"steps": -1}, "steps is -1"),
         ({"rates": [1e-3]}, "at least three"),
-        ({"seeds": []}, "seeds are empty"),
+        ({"seeds": []}, "there are 0 seeds"),
         ({"target": torch.ones(4)}, "without batch"),
     ],
 )

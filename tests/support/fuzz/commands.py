@@ -72,7 +72,16 @@ BY_NAME = {
     "dask": ["nowhere", ""],
     "workers": ["1", "2"],
 }  # fmt: skip
-SEVERAL = {"doctor", "sweep simulate", "sweep predict", "sweep kernel", "runs resume", "runs verify", "claims check"}
+SEVERAL = {
+    "doctor",
+    "scaling",
+    "sweep simulate",
+    "sweep predict",
+    "sweep kernel",
+    "runs resume",
+    "runs verify",
+    "claims check",
+}
 SEVERAL |= {"trial truth", "trial examine", "trial run", "reproduce"}
 """Commands whose exit code 1 is documented."""
 ALWAYS = {
@@ -139,7 +148,7 @@ def _kept_short(path: str, words: list[str]) -> list[str]:
 
 def _given(rng: np.random.Generator, path: str, parameter: Any) -> list[str]:
     """An option with its value, or an argument."""
-    kind = _kind(parameter)
+    kind = kind_of(parameter)
     if parameter.param_type_name == "argument":
         return [_value(rng, path, parameter.name, kind)]
     name = str(rng.choice(parameter.opts))
@@ -149,7 +158,7 @@ def _given(rng: np.random.Generator, path: str, parameter: Any) -> list[str]:
     return [f"{name}={value}"] if rng.random() < 0.5 or value.startswith("-") else [name, value]
 
 
-def _kind(parameter: Any) -> Any:
+def kind_of(parameter: Any) -> Any:
     """The type of a value: of one, where several may be given."""
     kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", str)
     while get_args(kind):
@@ -191,7 +200,7 @@ def check(words: list[str]) -> None:
 
 def _judge(words: list[str], code: Any, out: str, err: str) -> None:
     path = next((one for one in leaves() if " ".join(words).startswith(one)), "")
-    allowed = {0, 2} | ({1} if path in SEVERAL else set()) | ({3} if path == "doctor" else set())
+    allowed = {0, 2} | ({1} if path in SEVERAL else set()) | ({3} if path in ("doctor", "scaling") else set())
     debug = "--debug" in words
     if code not in allowed and not (debug and code in (0, 1, 2, 3)):
         raise PromiseBroken(f"exit code {code}: {err.strip()[-600:]}")
@@ -255,6 +264,10 @@ from torch import nn
 def make():
     print("note: made")
     return nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+
+def sized(width, depth):
+    layers = [nn.Linear(width, width) for _ in range(depth)]
+    return nn.Sequential(nn.Linear(3, width), *layers, nn.Linear(width, 2))
 
 def fail():
     raise KeyError("gone")

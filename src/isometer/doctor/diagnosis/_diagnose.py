@@ -103,7 +103,7 @@ def diagnose(
         raise IsometerError(f"redraws is {redraws}; expected at least 3 — the fluctuation between them is needed")
     if budget is not None and not budget > 0:
         raise IsometerError(f"budget is {budget}; expected a positive number of seconds")
-    model = checked(model, target=None, loss=loss, mode=mode)
+    model = checked(model, target=None, loss=loss, mode=mode, seed=seed)
     whole = Budget(budget, clock_of(model))
     given = replace(given_batches(model, batch, target, fresh, seed), loss=loss)
     batch, target, batches = given.inputs, given.target, given.batches

@@ -11,11 +11,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from isometer.checks import seed_number, whole_number
 from isometer.doctor.conditions._conditions import CONDITIONS
 from isometer.doctor.patients._inputs import CLASSES, INPUTS, Images, Shape, gaussian, pick
 from isometer.errors import IsometerError, unknown_name
 
 Tensor = torch.Tensor
+_MOST = 100_000  # samples of a batch
 Build = Callable[[int, Shape, int], nn.Module]
 Defect = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -113,7 +115,7 @@ class Patient:
                 f"patient {self.name!r} needs the package {self.requires!r}, which is not installed — "
                 f"pip install {self.requires}"
             )
-        return self.build(seed, INPUTS[self.input].shape, CLASSES)
+        return self.build(seed_number(seed), INPUTS[self.input].shape, CLASSES)
 
     def example(self, n: int | None = None, seed: int = 0, data: str | Images = "gaussian") -> tuple[Tensor, Tensor]:
         """A batch as the patient meets it, its defect included.
@@ -129,9 +131,9 @@ class Patient:
         Raises:
             IsometerError: n is not positive, or data is neither of the two.
         """
-        size = self.samples if n is None else n
-        if size < 1:
-            raise IsometerError(f"n is {size}; expected at least one sample — pass n=None for {self.samples}")
+        fix = f"pass n=None for {self.samples}"
+        size = self.samples if n is None else whole_number(n, "the number of samples", high=_MOST, fix=fix)
+        seed_number(seed)
         if isinstance(data, str):
             if data != "gaussian":
                 raise IsometerError(f"data is {data!r}; expected 'gaussian' or Images — pass Images(images, labels)")

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from isometer.checks import seed_number
 from isometer.doctor.probe._backward import Backward
 from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._capture import Capture
@@ -91,7 +92,7 @@ def probe(
 
     Implements: the measured side of 001/metric-isogap, 002/eq-3, 001/metric-cos; 002/prop-8 for gradient alignment.
     """
-    model = checked(model, target=target, loss=loss, mode=mode)
+    model = checked(model, target=target, loss=loss, mode=mode, seed=seed)
     if batch is None:
         batch = made_up_batch(model, seed=seed)
     batch, target = BatchReader(model).read(batch, target, seed=seed)
@@ -102,13 +103,14 @@ def probe(
         return examine(subject, batch, target=target, loss=loss, layers=layers, spectra=spectra, mode=mode, seed=seed)
 
 
-def checked(model: Any, *, target: Any, loss: Any, mode: str | None) -> nn.Module:
+def checked(model: Any, *, target: Any, loss: Any, mode: str | None, seed: int = 0) -> nn.Module:
     """The model that is examined: of a compiled one, the one within.
 
     Raises:
         IsometerError: something is not what a probe needs.
     """
     examined_model = _checked_model(model)
+    seed_number(seed)
     if mode not in (None, "train", "eval"):
         raise IsometerError(f"mode is {mode!r}; expected 'train', 'eval' or None — None keeps the mode of the model")
     if target is not None and loss is None:

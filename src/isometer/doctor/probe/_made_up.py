@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
+from isometer.checks import WIDEST, seed_number, whole_number
 from isometer.doctor.probe._calling import call
 from isometer.doctor.probe._subject import examined
 from isometer.doctor.probe._tensor_trees import owned, tensors
 from isometer.errors import IsometerError
+from isometer.work import Work, check_work
 
+_COPIES = 4  # of a batch: what a first layer makes of it, gradients
 _IMAGE_SIZES = (32, 28, 64, 224)
 _TOKENS = 16
 _POSITIONS = ("max_position_embeddings", "n_positions")  # names that configurations of `transformers` have for it
@@ -57,25 +62,50 @@ def made_up_batch(model: nn.Module, n: int = 32, *, shape: tuple[int, ...] | Non
         A tensor; for an encoder with a decoder of `transformers`, a mapping of both inputs.
 
     Raises:
-        IsometerError: the model does not tell the shape.
+        IsometerError: the model does not tell the shape, or the batch is too large.
 
     Example:
         >>> made_up_batch(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 26 * 26, 2)), 5).shape
         torch.Size([5, 3, 28, 28])
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed_number(seed))
     first = first_layer(model)
     config = getattr(model, "config", None)
     parameter = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
     if isinstance(first, nn.Embedding) and (shape is None or len(shape) == 1):
         size = (n, *(shape or (_tokens(config),)))
+        check_size(n, size[1:])
         words = min(first.num_embeddings, _number(config, "vocab_size") or first.num_embeddings)
         drawn = [torch.randint(words, size, generator=generator).to(parameter.device) for _ in range(2)]
         if getattr(config, "is_encoder_decoder", False):
             return {"input_ids": drawn[0], "decoder_input_ids": drawn[1]}
         return drawn[0]
     shape = shape or _told_shape(model, first, config, parameter)
+    check_size(n, shape)
     return torch.randn((n, *shape), generator=generator).to(parameter)
+
+
+def check_size(n: int, shape: Sequence[int]) -> None:
+    """Refuse a batch that would not fit into memory, with what a model makes of it.
+
+    Args:
+        n: number of samples.
+        shape: of one sample.
+
+    Raises:
+        IsometerError: a number is not a size, or the batch takes more than is allowed.
+
+    Example:
+        >>> check_size(10**6, (3, 224, 224))
+        Traceback (most recent call last):
+        ...
+        isometer.work.TooMuchWorkError: the batch needs about 2e+03 GiB of memory; ... — use at most 890 samples, or ...
+    """
+    whole_number(n, "the number of samples", high=WIDEST, fix="pass a smaller batch")
+    for side in shape:
+        whole_number(side, "a side of the shape of one sample", high=WIDEST, fix="pass (3, 32, 32), for example")
+    sample = _COPIES * 4.0 * math.prod(shape)
+    check_work("the batch", Work(sample * n, 0.0), {"samples": (n, lambda fewer: Work(sample * fewer, 0.0))})
 
 
 def _told_shape(model: nn.Module, first: nn.Module | None, config: Any, like: torch.Tensor) -> tuple[int, ...]:

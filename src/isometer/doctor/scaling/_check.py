@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from isometer.checks import seed_number, whole_number
 from isometer.doctor.scaling._code import code_of
 from isometer.doctor.scaling._corrected import CannotScale, Corrections
 from isometer.doctor.scaling._fitting import Exponent, fitted
@@ -22,6 +23,7 @@ from isometer.errors import IsometerError
 
 _SKIP = 0.3  # cosine of a block's output with its input from which on it has a skip connection
 _SWEEP_SEEDS = 2
+_MOST_STEPS, _MOST_SEEDS = 10**6, 1000
 
 
 def scaling_check(
@@ -125,12 +127,12 @@ def scaling_check(
 
 
 def _check_numbers(steps: int, sweep_steps: int, seeds: Sequence[int], rates: Sequence[float] | None) -> None:
-    if steps < 0:
-        raise IsometerError(f"steps is {steps}; expected 0 or more — pass steps=5")
-    if sweep_steps < 4:
-        raise IsometerError(f"sweep_steps is {sweep_steps}; expected at least 4 — pass sweep_steps=40")
-    if not len(seeds):
-        raise IsometerError("seeds are empty; expected at least one — pass seeds=[0, 1, 2]")
+    whole_number(steps, "steps", low=0, high=_MOST_STEPS, fix="pass steps=5")
+    whole_number(sweep_steps, "sweep_steps", low=4, high=_MOST_STEPS, fix="pass sweep_steps=40")
+    if not 0 < len(seeds) <= _MOST_SEEDS:
+        raise IsometerError(f"there are {len(seeds)} seeds; expected 1 to {_MOST_SEEDS} — pass seeds=[0, 1, 2]")
+    for seed in seeds:
+        seed_number(seed)
     if rates is None or not len(rates):
         return
     if any(not 0 < one < math.inf for one in rates) or len(set(rates)) < 3:

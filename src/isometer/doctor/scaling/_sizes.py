@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from isometer.checks import WIDEST, whole_number
 from isometer.doctor.probe._world import World
 from isometer.doctor.stress._optimizers import CLASSES
 from isometer.errors import IsometerError, unknown_name
@@ -105,9 +106,7 @@ def taken(
 
 def _checked(values: Sequence[int] | None, name: str, example: str) -> list[int]:
     found = [] if values is None else list(values)
-    if any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in found):
-        raise IsometerError(f"{name} are {str(found)[:60]}; expected positive whole numbers — pass {example}")
-    return sorted(set(found))
+    return sorted({whole_number(one, f"one of {name}", high=WIDEST, fix=f"pass {example}") for one in found})
 
 
 def build(factory: Factory, size: Size, seed: int) -> Built:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
+from isometer.doctor.probe._kept import keeping
 from isometer.doctor.stress._budget import clock_of
 from isometer.doctor.training._loop import trained
 
@@ -145,18 +146,8 @@ def _timed(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> tuple[float
 def _step(model: nn.Module, loss: Callable[[nn.Module], Tensor]) -> int:
     """Forward and backward; bytes kept in between."""
     kept: dict[int, int] = {}
-    held = [p for p in model.parameters() if p.layout is torch.strided]
-    weights = {p.untyped_storage().data_ptr() for p in held}  # a transposed weight is a view, no parameter
-
-    def note(tensor: Tensor) -> Tensor:
-        if tensor.layout is torch.strided and not tensor.is_nested:
-            storage = tensor.untyped_storage()
-            if storage.data_ptr() not in weights:
-                kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
     try:
-        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        with keeping(model) as kept:
             value = loss(model)
     except RuntimeError:  # some operations, such as torch.func.grad, bear no hooks; other problems come again
         value = loss(model)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from isometer.checks import seed_number
 from isometer.doctor.causes._search import Cause
 from isometer.doctor.conditions._prescription import code
 from isometer.doctor.conditions._prescriptions import PRESCRIPTIONS
@@ -102,6 +103,7 @@ def treat(
         ('exchange-activation', True)
     """
     begun = time.perf_counter()
+    seed_number(seed)
     if budget is not None and not budget > 0:
         raise IsometerError(f"budget is {budget}; expected a positive number of seconds")
     chosen = chosen_ids(choose)
