@@ -48,3 +48,18 @@ def test_the_tool_notices_every_broken_promise(tmp_path: Path) -> None:
     again = subprocess.run(call, capture_output=True, text=True, check=False)
     assert (tmp_path / "rows.jsonl").read_text() == rows
     assert again.stdout == done.stdout
+
+    def earlier(**changes: object) -> None:
+        row = json.loads(rows)
+        (tmp_path / "rows.jsonl").write_text(json.dumps(row | {"code": "of other code"} | changes) + "\n")
+
+    earlier(bad=[])
+    subprocess.run([*call, "--keep"], capture_output=True, text=True, check=False)
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 1
+    earlier(bad=[[1, "hung", "once"]], revision="a1")
+    subprocess.run([*call, "--keep", "--out", str(tmp_path / "out.json")], capture_output=True, text=True, check=False)
+    (row,) = json.loads((tmp_path / "out.json").read_text())["targets"]
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 2
+    assert row["bad_before"] == [["a1", 1, "hung", "once"]]
+    assert row["cases"] == target.total
+    assert list(row["revisions"].values()) == [target.total]

@@ -2,7 +2,8 @@
 
     python tools/check_probing.py [--jobs 2] [--suites difficult,lines,transformers] [--models PATTERN]
                                   [--operations probe,…] [--conditions plain,…] [--moments 1] [--every K]
-                                  [--limit 60] [--rows build/probing.jsonl] [--out docs/probing.json] [--search]
+                                  [--limit 60] [--rows build/probing.jsonl] [--out docs/probing.json]
+                                  [--search] [--amend]
 
 Difficult models (`tests/support/difficult`) and small ones of every architecture of `transformers` are probed,
 diagnosed, treated and monitored: with gradients, without, and interrupted. Each is compared with what it was before and
@@ -10,7 +11,8 @@ with a twin that nobody touched (`tests/support/probing`). Every model has a pro
 case takes more than the limit.
 
 Results are written to the rows as they come; a second run goes on where the first ended, unless the code has changed.
---search first finds anew which architectures of `transformers` can be built small.
+--search first finds anew which architectures of `transformers` can be built small. --amend puts the cases that ran in
+the place of the same ones in the earlier results, and keeps the others.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import platform
 import resource
 import selectors
 import signal
@@ -44,13 +45,11 @@ import torch  # noqa: E402
 from isometer.files import write_whole  # noqa: E402
 from isometer.serialize import json_text  # noqa: E402
 from support import small_transformers  # noqa: E402
-from support.probing.scope import OUT_OF_SCOPE  # noqa: E402
 from support.probing.suites import SUITES, Case, cases, results  # noqa: E402
+from support.probing.tables import BAD, Row, amended, summary  # noqa: E402
 
-MEMORY = 4 << 30  # bytes of address space of a process
+MEMORY = 8 << 30  # bytes of address space of a process
 SEARCH = 25  # seconds of computing for the recipe of one architecture
-OUTCOMES = ("unchanged", "refused", "error", "beyond", "changed", "hung", "crashed")
-Row = dict[str, Any]
 
 
 _told = [0.0]
@@ -209,36 +208,6 @@ class Rows:
         return rows
 
 
-def group_of(row: Row) -> str:
-    """The line of the table that a row belongs to."""
-    if row["suite"] != "difficult":
-        return str(row["suite"])
-    traits = row["model"].partition(":")[2]
-    if not traits:
-        return "plain"
-    if "+" in traits:
-        return "combined"
-    from support.difficult import named
-
-    return named(row["model"]).groups[0]
-
-
-def table(rows: list[Row], *columns: str) -> list[Row]:
-    """Counts by class, operation and what else is asked for."""
-    counts: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-    models: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    for row in rows:
-        place = tuple(group_of(row) if column == "class" else row[column] for column in columns)
-        counts[place][row["outcome"]] += 1
-        models[place].add(row["model"])
-    return [
-        dict(zip(columns, place, strict=True))
-        | {"models": len(models[place]), "cases": sum(counts[place].values())}
-        | {outcome: counts[place][outcome] for outcome in OUTCOMES}
-        for place in sorted(counts)
-    ]
-
-
 def show(lines: list[Row]) -> None:
     """Print a table."""
     if not lines:
@@ -248,40 +217,6 @@ def show(lines: list[Row]) -> None:
     for text in texts:
         print("  ".join(cell.ljust(width) for cell, width in zip(text, widths, strict=True)).rstrip())
     print()
-
-
-def out_of_scope(rows: list[Row]) -> list[Row]:
-    """How often a model did what no probe undoes, and why none does."""
-    models = [row["model"].partition(":")[2].split("+") for row in rows if row["outcome"] == "beyond"]
-    return [
-        {"out of scope": trait, "cases": sum(trait in traits for traits in models), "reason": reason}
-        for trait, (_, reason) in OUT_OF_SCOPE.items()
-    ]
-
-
-def summary(rows: list[Row]) -> Row:
-    """What docs/probing.json holds."""
-    import transformers
-
-    bad = [row for row in rows if row["outcome"] in ("changed", "beyond", "error", "hung", "crashed")]
-    said = Counter(row["message"] for row in rows if row["outcome"] == "refused")
-    kept = ("suite", "model", "operation", "condition", "outcome", "ended", "where", "changed", "message")
-    return {
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-        },
-        "architectures": {
-            "all": len(small_transformers.architectures()),
-            "buildable": len(small_transformers.buildable()),
-        },
-        "totals": table(rows, "suite", "operation", "condition"),
-        "by_class": table(rows, "class", "operation"),
-        "out_of_scope": out_of_scope(rows),
-        "refusals": dict(said.most_common()),
-        "not_as_promised": [{name: row.get(name, "") for name in kept} for row in bad],
-    }
 
 
 def _searched(name: str) -> list[Row]:
@@ -337,6 +272,7 @@ def main() -> None:
     parser.add_argument("--rows", type=Path, default=ROOT / "build" / "probing.jsonl")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "probing.json")
     parser.add_argument("--search", action="store_true", help="find anew which architectures can be built small")
+    parser.add_argument("--amend", action="store_true", help="exchange these cases in the earlier results")
     options = parser.parse_args()
     warm_up()
     if options.search:
@@ -356,16 +292,27 @@ def main() -> None:
         if row is not None:
             rows.add(case, row)
             continue
-        bad += sum(one["outcome"] in ("changed", "error", "hung", "crashed") for one in rows.close(case, how))
+        bad += sum(one["outcome"] in BAD for one in rows.close(case, how))
         done += 1
         pace = (time.monotonic() - start) / done * (total - done)
         told(f"{done} of {total} cases, {bad} not as promised, {pace / 60:.0f} min left", done == total)
     found = [row for case in wanted for row in rows.known.get(case.key, [])]
     kept = summary(found)
+    if options.amend:
+        kept = amended(json.loads(options.out.read_text(encoding="utf-8")), found, whole(wanted))
     show(kept["by_class"])
     show(kept["totals"])
     show(kept["out_of_scope"])
     write_whole(options.out, json_text(kept, indent=1) + "\n")
+
+
+def whole(some: list[Case]) -> set[tuple[str, str, str]]:
+    """Suites, operations and conditions all cases of which are among some."""
+    left, have = defaultdict(set), {case.key for case in some}
+    for suite in SUITES:
+        for case in cases(suite):
+            left[case.suite, case.operation, case.condition].add(case.key)
+    return {place for place, keys in left.items() if keys <= have}
 
 
 def warm_up() -> None:

@@ -71,6 +71,28 @@ TURNS = {
     "where depth leads": r"\bper layer where depth leads\b",
     "comes out": r"\bdoes the figure come out\b",
     "images asked for": r"\b(images|samples|runs|points) (were )?asked for\b",
+    "unless given": r"\bunless given\b",
+    "behind a layer": r"\bbehind (an? |the |every |each )?(batch norm|layer norm|norms?|relu|readout|activations?"
+    r"|attention|layers?|weights|softmax)\b",
+    "of several": r"(?:^|[.;:,] )of several\b",
+    "derivative by": r"\b(gradients?|derivatives?|jacobian) by (the|its|their) (output|input|weights|parameters|layer"
+    r"|model)\b",
+    "turns of a repeat": r"\bturns? of (a|the|its)( one| nearest)? repeat\b",
+    "does not fit": r"\b(checksum|digest|header) does not fit\b",
+    "not a whole file": r"\bis not a whole (?!number)",
+    "cut short": r"\bcut short\b",
+    "expected as many": r"\bexpected as many(?! \w+ as)",
+    "stands where": r"\bstands where\b",
+    "from … = … on": r"\bfrom \w+ = \d+ on\b",
+    "on the wall": r"\bon the wall\b",
+    "by the letter": r"\bby the letter\b",
+    "supposed and not said": r"\bsupposed and not said\b",
+    "picks … out of": r"\bpicks? [\w ]{0,20}out of\b",
+    "brings its own": r"\bbrings? (its|their) own\b",
+    "looks whether": r"\blooks? whether\b",
+    "hangs on": r"\bhangs on the\b",
+    "where cosines go": r"\bwhere cosines go;",
+    "has it anyway": r"\bhas it anyway\b",
 }
 """Each turn of the style sheet, as a pattern."""
 _PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in TURNS.items()}
@@ -178,10 +200,12 @@ def paragraphs(area: str, path: Path) -> Iterator[Text]:
 # --- sources ---------------------------------------------------------------------------------------------------------
 
 
-def _modules() -> Iterator[tuple[Path, ast.Module]]:
+def _modules(*parts: str) -> Iterator[tuple[Path, ast.Module]]:
+    """Modules whose path has one of these parts; all without parts."""
     for source in SOURCES:
         for path in sorted(source.rglob("*.py")):
-            yield path, ast.parse(path.read_text(encoding="utf-8"))
+            if not parts or any(f"/{part}" in _relative(path) for part in parts):
+                yield path, ast.parse(path.read_text(encoding="utf-8"))
 
 
 def docstrings() -> Iterator[Text]:
@@ -219,10 +243,9 @@ def errors() -> Iterator[Text]:
 
 def help_texts() -> Iterator[Text]:
     """Docstrings of the commands, and the texts of the command line; docstrings of functions inside are left out."""
-    for path, module in _modules():
-        if "cli" in path.relative_to(ROOT).parts:
-            _without_docstrings(module, keep=_is_command)
-            yield from _strings("help", path, module)
+    for path, module in _modules("cli/"):
+        _without_docstrings(module, keep=_is_command)
+        yield from _strings("help", path, module)
 
 
 def _is_command(node: ast.AST) -> bool:
@@ -244,18 +267,16 @@ def _is_text(node: ast.expr) -> bool:
 
 def doctor() -> Iterator[Text]:
     """Texts of conditions, prescriptions, findings, causes, metrics and reports; docstrings are left out."""
-    for path, module in _modules():
-        if any(f"isometer/{part}" in _relative(path) for part in WORDS):
-            _without_docstrings(module)
-            yield from _strings("doctor", path, module)
+    for path, module in _modules(*(f"isometer/{part}" for part in WORDS)):
+        _without_docstrings(module)
+        yield from _strings("doctor", path, module)
 
 
 def explorer() -> Iterator[Text]:
     """Texts of the labs and of what they compute; docstrings are left out."""
-    for path, module in _modules():
-        if "explore" in path.relative_to(ROOT).parts:
-            _without_docstrings(module)
-            yield from _strings("explorer", path, module)
+    for path, module in _modules("explore/"):
+        _without_docstrings(module)
+        yield from _strings("explorer", path, module)
     for path in sorted((SOURCES[0] / "explore" / "assets").glob("*.js")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
             for words in re.findall(r"[\"'`]([^\"'`]+)[\"'`]", line):

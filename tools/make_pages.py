@@ -35,7 +35,7 @@ TRIAL = ROOT / "docs" / "trial.md"
 DOCTOR = ROOT / "docs" / "doctor.md"
 RELIABILITY_PAGE, FUZZ = ROOT / "docs" / "reliability.md", ROOT / "docs" / "reliability.json"
 PROBING = ROOT / "docs" / "probing.json"
-PAGES += (TRIAL, DOCTOR, RELIABILITY_PAGE)
+PAGES += (ROOT / "docs" / "why.md", TRIAL, DOCTOR, RELIABILITY_PAGE)
 FITTED = ROOT / "src" / "isometer" / "doctor" / "stress" / "fitted.json"
 RELIABILITY = ROOT / "src" / "isometer" / "doctor" / "diagnosis" / "reliability.json"
 FIGURES = {"quick": "figures.md", "medium": "figures-medium.md", "paper": "figures-paper.md"}  # by scale
@@ -119,15 +119,20 @@ def fuzz_table() -> str:
     if not FUZZ.is_file():
         return "There has been none yet."
     found = json.loads(FUZZ.read_text(encoding="utf-8"))
-    rows = ["| target | cases | answered | refused | promises broken | longest, seconds of processor time |"]
-    rows.append("|---|---|---|---|---|---|")
+    rows = ["| target | cases | answered | refused | broken | broken before repairs | longest, seconds | revision |"]
+    rows.append("|---|---|---|---|---|---|---|---|")
     for one in found["targets"]:
         cases = f"{one['cases']}" + ("" if one["cases"] == one["planned"] else f" of {one['planned']}")
         answered, refused = (one["outcomes"].get(name, 0) for name in ("answered", "refused"))
+        before = len({index for _, index, *_ in one["bad_before"]})
+        revisions = one["revisions"]
+        ran = ", ".join(f"{name}" + (f" ({count})" if len(revisions) > 1 else "") for name, count in revisions.items())
         rows.append(
-            f"| `{one['target']}` | {cases} | {answered} | {refused} | {len(one['bad'])} | {one['longest']:.1f} |"
+            f"| `{one['target']}` | {cases} | {answered} | {refused} | {len(one['bad'])} | {before} "
+            f"| {one['longest']:.1f} | {ran} |"
         )
-    rows += ["", f"{found['date']}, Python {found['python']}, {found['seconds'] / 3600:.1f} hours of one core."]
+    told = f"{found['date']}, Python {found['python']}, {found['seconds'] / 3600:.1f} hours of one core."
+    rows += ["", f"{told} *Broken before repairs*: failed with an earlier revision, mended, and ran again."]
     broken = [f"{one['target']}:{index} ({word})" for one in found["targets"] for index, _, word in one["bad"]]
     return "\n".join([*rows, *(["", f"Broken: {'; '.join(broken)}."] if broken else [])])
 
@@ -140,8 +145,10 @@ def probing_table() -> str:
         "lines": "at every line",
         "transformers": "architectures of `transformers`",
     }
-    rows = ["| models | operation | how many | cases | unchanged | refused | out of scope | not as promised |"]
-    rows.append("|---" * 8 + "|")
+    shown = ("models", "cases", "unchanged", "refused", "beyond", "irreproducible")
+    rows = ["| models | operation | how many | cases | unchanged | refused | out of scope | not reproducible |"]
+    rows[0] += " not as promised |"
+    rows.append("|---" * 9 + "|")
     groups: dict[tuple[str, str], Counter[str]] = {}
     for one in found["totals"]:
         counts = groups.setdefault((one["suite"], one["operation"]), Counter())
@@ -149,7 +156,7 @@ def probing_table() -> str:
         counts["models"] = max(counts["models"], one["models"])
     for (suite, operation), counts in groups.items():
         bad = sum(counts[key] for key in ("changed", "error", "hung", "crashed"))
-        numbers = [*(counts[key] for key in ("models", "cases", "unchanged", "refused", "beyond")), bad]
+        numbers = [*(counts[key] for key in shown), bad]
         rows.append(f"| {names[suite]} | `{operation}` | " + " | ".join(map(str, numbers)) + " |")
     return "\n".join(rows)
 

@@ -22,7 +22,7 @@ chance is 2.303. A sick one *fails* if it learns significantly and materially le
 of `isometer.doctor.patients.judge`). *Found* lists what the doctor finds in every one of {seeds} draws at the
 patient's own batch size, on Gaussian inputs, severe ones in bold. *Agrees* counts the draws, with batches of {sizes}
 added (the smaller only without batch norm, neither where the batch is itself the condition), in which the doctor's
-verdict (healthy or not) is what training says. Limits, null and these cases were partly chosen after earlier versions
+verdict (healthy or not) agrees with training. Limits, null and these cases were partly chosen after earlier versions
 of this table (an earlier rule agreed in 233 of 239; batches of 16 under batch norm were then left out, since smaller
 batches are another condition), so this is a description of the rules on the patients they were fitted to and not an
 independent test.

@@ -58,7 +58,7 @@ reason; one that does not help is undone. The model is never left half changed.
 | `reset-norm` | resets normalisations to gain 1, shift 0 and a small eps: `reset_norms_` |
 | `unfreeze` | makes frozen parameters trainable: `unfreeze_` |
 | `exchange-activation` | replaces an activation that squashes by ReLU: `exchange_activations_` |
-| `exchange-activation` | puts a ReLU behind layers that have none: `insert_activations_` |
+| `exchange-activation` | puts a ReLU after layers that have none: `insert_activations_` |
 | `standardise-inputs` | subtracts the mean of the inputs and divides by their size: `standardise_inputs_` |
 | `output-units` | returns outputs in the units of the targets: `output_units_` |
 | `remove-operation` | removes an operation by a hook, and names the line to change |

@@ -41,10 +41,26 @@ WORDS = {
 }
 CONNECTIVE = 25  # characters of the normal form: what is shorter only joins others
 BEGINS = 60  # characters of a sentence by which a record names it
-_REFERENCES = re.compile(r"^(#+ *)?references\b", re.I)
+_REFERENCES = re.compile(r"^(#+ *)?(references|bibliography|list of (tables|figures|algorithms))\b", re.I)
 _RESUMES = re.compile(r"^(#+ *)?(\d+\. *)?appendix\b", re.I)
 _HEADING = re.compile(
-    r"^(#+ |appendix [a-z]\b|[ivx]+\. [A-Z]|\*\*(?:[A-Z]\.)?\d|\d+(\.\d+)*\. [A-Z]|[A-I]\.\d\. )", re.I
+    r"^(#+ |appendix [a-z]\b|[ivx]+\. [A-Z]|\*\*(?:[A-Z]\.)?\d|\d+(\.\d+)*\. [A-Z]|[A-I]\.\d\. "
+    r"|[1-9A-C](\.\d){1,2} [A-Z])",
+    re.I,
+)
+_CHAPTERS = frozenset(  # of the thesis, whose text has them without a number
+    {
+        "Batch Normalization Orthogonalizes Representations",
+        "Briding mean field and finite width analysis",
+        "Obtaining isometry with normalization",
+        "Fixed-points and global convergence of deep representations",
+        "Batch normalization without gradient explosion",
+        "Discussion and Conclusion",
+        "Detailed proofs of Chapter 2",
+        "Proof of Chapter 3",
+        "Supplemental proofs and experiments for",
+        "Chapter 6",
+    }
 )
 _STOP = re.compile(  # the end of a sentence, not of an abbreviation
     r"(?<=[.?!])(?<!\bi\.e\.)(?<!\be\.g\.)(?<!\bEq\.)(?<!\bFig\.)(?<!al\.)(?<!\bi\.i\.d\.)\s+(?=[A-Z\[“\"$*])"
@@ -94,7 +110,7 @@ def _pieces(text: str) -> Iterator[tuple[str, str]]:
             skipping = False
         if skipping:
             continue
-        if len(block) < 120 and not {"\n", "$"} & set(block) and _HEADING.match(block):
+        if len(block) < 120 and not {"\n", "$"} & set(block) and (_HEADING.match(block) or block in _CHAPTERS):
             place = re.sub(r"[#*]", "", block).strip()[:50]
             continue
         pieces = [block] if block.startswith("$$") else _STOP.split(re.sub(r"\s+", " ", block))

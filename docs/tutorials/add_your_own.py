@@ -1,6 +1,6 @@
 # # Add your own activation or metric
 #
-# You can make outside the package, in your own files, everything that it has built in.
+# Everything that is built into the package can also be added from your own files.
 #
 # ## An activation
 #
@@ -21,7 +21,7 @@ assert soft.mean == 0
 
 # Text is parsed, never executed. The object works wherever a name does: `shape_activation(soft, depth=50, …)`,
 # `isometer.nn.Activation(squareplus)`. A [spec](../reference/spec.md) is plain data and needs text: the expression,
-# or `"import:package.module:function"` for a function of yours.
+# or `"import:package.module:function"` for your own function.
 #
 # ## A metric
 #

@@ -56,7 +56,7 @@ def read_json(
     """The document in a regular file.
 
     Args:
-        path: of the file.
+        path: path of the file.
         shape: what the document must look like.
         what: the document is, for errors.
         fix: what to do if it is something else.
@@ -116,7 +116,7 @@ def parse_json(
         size, limit = len(raw) / 1e6, most / 1e6
         raise error(f"{what} has {size:.4g} MB; expected at most {limit:g} MB — {fix}")
     if _nested_too_deeply(raw):
-        raise error(f"{what} is nested too deeply; expected at most {NESTING} lists and objects in each other — {fix}")
+        raise error(f"{what} is nested too deeply; expected at most {NESTING} nested lists and objects — {fix}")
     try:
         return _decoder(shape).decode(raw)
     except msgspec.ValidationError as problem:
@@ -149,7 +149,7 @@ def converted(
     except msgspec.ValidationError as problem:
         raise error(_line(str(problem), value, shape, what, fix)) from None
     except UnicodeEncodeError:
-        raise error(f"{what} holds half of a surrogate pair; expected text of Unicode — {fix}") from None
+        raise error(f"{what} contains an unpaired surrogate; expected Unicode text — {fix}") from None
     except RecursionError:
         raise error(f"{what} is nested too deeply; expected a document — {fix}") from None
 

@@ -54,7 +54,7 @@ class OverflowingMomentError(InfiniteMomentError):
 
 
 class ModelChangedError(IsometerError):
-    """An examination ended well, but the model is not as it was before, and could not be put back.
+    """An examination succeeded, but the model changed and could not be restored.
 
     Example:
         >>> from isometer.errors import IsometerError, ModelChangedError

@@ -19,7 +19,7 @@ try:
 except ImportError:  # without it nobody is told that another process has a file; writing stays atomic
     fcntl = None
 
-_FIX = "check space and rights; what was written before is kept"
+_FIX = "check free space and permissions; what was written before is kept"
 
 
 def write_whole(
@@ -32,7 +32,7 @@ def write_whole(
     """Write under a temporary name, flush to the disk, rename; on failure the old file stays and no debris is left.
 
     Args:
-        path: of the file, in a folder that exists.
+        path: path of the file, in a folder that exists.
         data: what it holds, text as UTF-8 with ? for what that does not have; or a function that writes a
             file at the path it gets.
         error: what to raise if it cannot be written.
@@ -84,7 +84,7 @@ def open_regular(path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o644) 
     """A descriptor of a regular file. Anything else is refused: a pipe without a writer, say, would never open.
 
     Args:
-        path: of the file; links are followed.
+        path: path of the file; links are followed.
         flags, mode: as for `os.open`.
 
     Returns:
@@ -100,7 +100,7 @@ def open_regular(path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o644) 
         OSError: [Errno 22] it is a device; expected a regular file: '/dev/null'
     """
     if "\0" in str(path):
-        raise OSError(errno.EINVAL, "its name holds a NUL", str(path))
+        raise OSError(errno.EINVAL, "its name contains a NUL", str(path))
     with contextlib.suppress(FileNotFoundError):  # opening it says so, or makes it
         _regular(os.stat(path).st_mode, path)
     # Without waiting and looked at again: another process may put something else there meanwhile.
@@ -138,7 +138,7 @@ def read_regular(path: str | Path, most: int | None = None) -> bytes:
     """The bytes of a regular file.
 
     Args:
-        path: of the file; links are followed.
+        path: path of the file; links are followed.
         most: bytes that are read at most; a larger file is refused.
 
     Raises:
@@ -153,7 +153,7 @@ def read_regular(path: str | Path, most: int | None = None) -> bytes:
     with open(open_regular(path), "rb") as file:
         content = file.read() if most is None else file.read(most + 1)
         if most is not None and len(content) > most:
-            raise OSError(errno.EFBIG, f"it has more than {most / 1e6:g} MB, the most that is read", str(path))
+            raise OSError(errno.EFBIG, f"it has more than {most / 1e6:g} MB, the largest size that is read", str(path))
     return content
 
 
@@ -183,7 +183,7 @@ def existing_folder(path: str | Path, *, fix: str = "create it first") -> Path:
     """A folder that is there.
 
     Args:
-        path: of the folder.
+        path: path of the folder.
         fix: what to do if it is missing.
 
     Example:
@@ -203,7 +203,7 @@ def writable_folder(path: str | Path, *, fix: str = "name a folder you can write
     """A folder that is there, made if need be, and can be written to.
 
     Args:
-        path: of the folder.
+        path: path of the folder.
         fix: what to do if it cannot be written to.
 
     Example:

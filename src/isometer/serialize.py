@@ -41,8 +41,8 @@ def json_data(
             `"-inf"` (commands, reports). `"text"`: as `"missing"`, and nan is `"nan"` (ledgers). `"sign"`: infinities
             are `"∞"` and `"-∞"`, nan is refused (records of studies). `"null"`: all are None (pictures). `"tagged"`:
             `{"$number": "inf"}`, which can be read back; keys must be text then (configurations of cells).
-        digits: significant digits that are kept; all unless given.
-        arrays: what stands for an array; lists of its entries unless given.
+        digits: significant digits that are kept; all by default.
+        arrays: what stands for an array; lists of its entries by default.
         what: names the value in errors.
 
     Raises:

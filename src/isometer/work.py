@@ -104,8 +104,8 @@ def allow(
     """Allow computations inside the block more memory or time, or less.
 
     Args:
-        memory: bytes, or text such as `"4GiB"`; as it is unless given.
-        seconds: or text such as `"2h"`; as it is unless given.
+        memory: bytes, or text such as `"4GiB"`; unchanged by default.
+        seconds: or text such as `"2h"`; unchanged by default.
         announce: called with a line of text about a computation that takes long.
 
     Example:

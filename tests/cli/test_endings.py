@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -123,6 +124,39 @@ def test_a_file_that_is_no_python(where: str, tmp_path: Path, capsys: pytest.Cap
     assert "'(' was never closed" in err
     assert "Traceback" not in err
     sys.modules.pop("other_one", None)
+
+
+ODD_BATCHES = {
+    "narrow": np.ones((4, 7)),
+    "integers": np.arange(28).reshape(4, 7),
+    "complex": np.ones((4, 784)) + 1j,
+    "images": np.ones((2, 3, 5, 5)),
+    "one": np.float64(1.0),
+    "none": np.ones((0, 784)),
+}
+BUILT_IN = {
+    "mlp": ["doctor", "mlp-relu-5", "--no-stress", "--json"],
+    "transformer": ["doctor", "attention-only-24", "--no-stress", "--json"],
+    "network": ["doctor", "--network", "input(784) > dense(3)", "--no-stress", "--json"],
+    "kernel": ["kernel", "--model", "mlp-relu-5", "--json"],
+}
+
+
+@pytest.mark.parametrize("command", BUILT_IN)
+def test_a_batch_that_a_built_in_model_does_not_take(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.npy"
+    for name, batch in ODD_BATCHES.items():
+        np.save(path, batch)
+        code, out, err = ended(*BUILT_IN[command], "--input", str(path), capsys=capsys)
+        assert (code, out) == (2, ""), name
+        (error,) = err.splitlines()
+        assert error.startswith("error: "), name
+        if name == "narrow" and command in ("mlp", "kernel"):
+            assert error.endswith("(4x7 and 784x100) — pass samples of shape (784,)")
+        if name == "complex" and command != "transformer":
+            assert "'x.npy' holds complex numbers" in error
 
 
 class Raising(nn.Module):

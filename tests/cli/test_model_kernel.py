@@ -74,7 +74,7 @@ def test_batches_files_modes_and_pictures(source: Path, tmp_path: Path) -> None:
 
 def test_what_does_not_go_together(source: Path) -> None:
     model = ("kernel", "--model", f"{source}:make")
-    assert "--model brings its own network; expected no other — drop --activation" in error(
+    assert "--model already names a network; expected only one — drop --activation" in error(
         *model, "--activation", "relu"
     )
     assert "drop --depths" in error(*model, "--depths", "1,2")

@@ -138,7 +138,7 @@ def test_every_cut_of_an_idx_file_is_noticed() -> None:
     content = idx_bytes(array)
     assert np.array_equal(read_idx(content, "whole", dimensions=3), array)
     for length in range(len(content)):
-        with pytest.raises(IsometerError, match=r"cut short|starts with"):
+        with pytest.raises(IsometerError, match=r"truncated|starts with"):
             read_idx(content[:length], "cut", dimensions=3)
     with pytest.raises(IsometerError, match="29 bytes; expected 28 — it is too long"):
         read_idx(content + b"\0", "long", dimensions=3)
@@ -149,7 +149,7 @@ def test_every_cut_of_an_idx_file_is_noticed() -> None:
 
 
 def test_cifar_binary_cut_short() -> None:
-    with pytest.raises(IsometerError, match=r"x.bin has 3072 bytes; expected 3073 — it is cut short"):
+    with pytest.raises(IsometerError, match=r"x.bin has 3072 bytes; expected 3073 — it is truncated"):
         read_cifar_binary(bytes(3072), "x.bin", images=1)
 
 
@@ -189,7 +189,7 @@ def test_cut_archives_and_gzip_files_are_named(home: Path, monkeypatch: pytest.M
     write_idx(home / "data" / "mnist", packed, packed=True)
     images = home / "data" / "mnist" / "t10k-images-idx3-ubyte.gz"
     images.write_bytes(images.read_bytes()[:-9])
-    with pytest.raises(IsometerError, match=r"t10k-images-idx3-ubyte.gz is not a whole gzip file"):
+    with pytest.raises(IsometerError, match=r"t10k-images-idx3-ubyte.gz is not a complete gzip file"):
         load("mnist", split="test")
 
 

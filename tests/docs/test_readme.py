@@ -25,9 +25,7 @@ def make():
 ELSEWHERE = {  # commands that take long, open a page or load from the network, and the tests that run them
     "isometer doctor": "tests/cli/test_doctor.py",
     "isometer explore": "tests/explore",
-    "isometer sweep": "tests/cli/test_sweep.py",
     "isometer data get": "tests/data/test_obtain.py",
-    "isometer claims check": "papers/tests/cli/test_claims.py",
     "isometer reproduce": "papers/tests/cli/test_reproduce.py",
 }
 

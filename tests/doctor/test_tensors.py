@@ -131,7 +131,7 @@ def test_files_that_ask_for_more_than_they_hold(tmp_path: Path) -> None:
         (archive(b"\x80\2ctorch\nFloatTensor\n" + number + b"\x85R."), "needs torch.FloatTensor"),
         (archive(b"\x80\2cbuiltins\nbytearray\n" + number + b"\x85R."), "needs builtins.bytearray"),
         (archive(b"\x80\2cposix\nsystem\nX\1\0\0\0a\x85R."), "cannot be loaded as data only"),
-        (archive(b"\x80\2" + b"]" * 2_000_010 + b"."), "holds too much beside tensors"),
+        (archive(b"\x80\2" + b"]" * 2_000_010 + b"."), "holds more than tensors"),
         (archive(rebuilt(3, 3), method=8), "is packed"),
         (files._zip([(b"a/b", 0, b"", 0)]), "an archive without tensors"),
     ):
@@ -165,6 +165,16 @@ def test_a_batch_comes_in_the_precision_that_the_model_takes(tmp_path: Path) -> 
     np.save(path, np.ones((2, 4), np.float16))
     assert load_batch(path, nn.Linear(4, 1)).dtype == torch.float32
     assert load_batch(path, nn.Linear(4, 1).half()).dtype == torch.float16
+
+
+def test_complex_numbers_keep_both_parts(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.ones((2, 4)) + 1j)
+    assert load_batch(path, nn.Linear(4, 1, dtype=torch.complex64)).dtype == torch.complex64
+    assert load_batch(path, nn.Identity()).dtype == torch.complex128
+    with pytest.raises(IsometerError, match=r"'x.npy' holds complex numbers, the model takes real ones"):
+        load_batch(path, nn.Linear(4, 1))
+    assert load_batch(path, nn.Linear(3, 1)).is_complex()  # refused for another reason
 
 
 def test_a_model_in_memory_may_have_weights_of_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

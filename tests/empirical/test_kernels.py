@@ -232,7 +232,7 @@ def test_a_pass_that_differs_every_time_is_noticed() -> None:
         ({"batch": "text"}, "batch is a str without a tensor"),
         ({"batch": torch.ones(0, 4)}, "expected at least one sample"),
         ({"output": lambda y: y.sum()}, "output=… gave shape (); expected a tensor whose first axis is the 5 samples"),
-        ({"output": lambda y: y.detach()}, "the output has no derivative by the parameters"),
+        ({"output": lambda y: y.detach()}, "the output has no derivative with respect to the parameters"),
         ({"other": torch.ones(2, 4).double(), "output": lambda y: y[:, : len(y)]}, "have 3 and 2 outputs a sample"),
     ],
 )

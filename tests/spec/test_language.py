@@ -200,7 +200,7 @@ BAD = (
     ("repeat(dense, 0)", "times is 0"),
     ("repeat(dense, 10**30)", "times is"),
     ("repeat(input(3), 2)", "inside of a step"),
-    ("dense > input(3)", "input stands after a step"),
+    ("dense > input(3)", "input comes after a step"),
     ("input() > dense", "no width"),
     ("input(4, [2, 2, 2]) > dense", "axes of positions"),
     ("act('nope')", "nope"),

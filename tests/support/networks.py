@@ -62,7 +62,7 @@ def random_network(
     Args:
         seed: of the draw.
         width: features inside; some steps have half as many more.
-        axes: positions of the input; none, one or two axes at random unless given.
+        axes: positions of the input; none, one or two axes at random by default.
         length: steps at the top level, about.
         without: kinds of `KINDS` that do not occur.
         also: `"dropout"`, `"noise"`, `"upsample"`, `"groups"` (of channels), which do not occur otherwise.

@@ -316,7 +316,7 @@ class Activation(Drawn):
             if math.isfinite(estimate.value) and not math.isfinite(value):
                 raise OverflowingMomentError(
                     f"{_SYMBOL[name]} of {self.name} is about 10^{_decimal_order(estimate.value, exponent, name)}, "
-                    "which floating point does not hold — scale the activation down; its kernel map stays the same"
+                    "which floating point cannot represent — scale the activation down; its kernel map stays the same"
                 )
             out[name] = NumericalEstimate(float(value), float(error))
         return out

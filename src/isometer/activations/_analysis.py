@@ -33,6 +33,7 @@ _ORDINARY = (
     64  # powers of two that φ may be away from one before it is scaled: squares are far from over- and underflow
 )
 _WORK = 1.5e9  # operations on numbers for one kernel map, some seconds
+_TERMS = 4e8  # nodes times Hermite polynomials of one series, some seconds
 _SLOW = frozenset(
     (
         "tanh",
@@ -294,6 +295,9 @@ class Analysis:
         # a function of one scale may need many terms; one of many scales has a shorter series in the angle
         orders = (64, 192, 512, 2048, 6144, 20480) if np.median(width) < 4 * np.quantile(width, 0.1) else (64, 192, 512)
         for order in orders:
+            # panels much finer than the waves of the last polynomial: the series would not end there either
+            if 32 * len(self.edges) * order > _TERMS:
+                return None
             coefficients = gaussian.hermite_coefficients(self.value, self.edges, order)
             # quadrature leaves rounding in coefficients that are zero
             if self.parity:

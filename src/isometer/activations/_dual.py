@@ -138,7 +138,7 @@ class ClosedDual(Dual):
     slope_of: Callable[[Floats], Floats]
     deficit_of: Callable[[Floats], Floats]
     slope_of_gap: Callable[[Floats], Floats] | None = None  # where κ' bends at ρ = 1
-    error: float = -1.0  # unless given, a few roundings of the second moment
+    error: float = -1.0  # by default, a few roundings of the second moment
     method: str = "closed form"
 
     def __post_init__(self) -> None:

@@ -109,10 +109,10 @@ def gaussian_extent(
                 with np.errstate(all="ignore"):
                     nan = known < len(grid) and np.isnan(np.asarray(function(side * grid[known : known + 1]))).any()
                 if nan:
-                    raise ActivationError(f"{name} is NaN at x = {side * grid[known]:.4g}; it overflows inside itself")
+                    raise ActivationError(f"{name} is NaN at x = {side * grid[known]:.4g}; it overflows internally")
                 raise InfiniteMomentError(
-                    f"the second moment E φ(X)² of {name} is infinite (or too close to it to compute): φ(x)² does not "
-                    f"fall against the Gaussian density up to x = {end:.4g} — use a function that grows slower than "
+                    f"the second moment E φ(X)² of {name} is infinite (or too close to it to compute): φ(x)² times the "
+                    f"Gaussian density does not fall up to x = {end:.4g} — use a function that grows slower than "
                     "exp(x²/4), or clip its argument"
                 )
             reach.append(float(grid[last]) + 0.5)

@@ -31,7 +31,7 @@ def register_activation(
     Args:
         name: a new name.
         expression: text that `isometer.activation` reads, or a function from parameters to such text.
-        formula: what tables show; the expression unless given.
+        formula: what tables show; the expression by default.
         defaults: default values of the parameters.
         aliases: other names.
         torch: modules and functions that compute it, which are then recognised and built.
@@ -80,10 +80,10 @@ def unregister_activation(name: str) -> None:
         >>> unregister_activation("ramp")
         Traceback (most recent call last):
         ...
-        isometer.errors.ActivationError: 'ramp' cannot be taken out; expected a name given to register_activation before
+        isometer.errors.ActivationError: 'ramp' is not registered; expected a name given to register_activation
     """
     if name not in _ADDED:
-        raise ActivationError(f"{name!r} cannot be taken out; expected a name given to register_activation before")
+        raise ActivationError(f"{name!r} is not registered; expected a name given to register_activation")
     for alias in ENTRIES.pop(name).aliases:
         del ALIASES[alias]
     _ADDED.discard(name)

@@ -52,10 +52,10 @@ class TorchForm:
         function: the name in `torch`, `torch.nn.functional` or `torch.Tensor`, or a function of one's own with its full
             path.
         arguments: attributes of the module that are, in this order, the parameters of the activation. The function
-            takes them in the same order behind its input.
+            takes them in the same order after its input.
         only: the form holds where the arguments have these values; they are not parameters then.
         values: parameters of the activation that this form has fixed.
-        arithmetic: models also calculate with the function, so that a call alone is no activation to the doctor.
+        arithmetic: models also calculate with the function, so the doctor does not take a call alone for an activation.
         builds: what is built with the module: all networks, those of a spec, or nothing. The others evaluate the
             expression, which rounds differently.
 

@@ -80,7 +80,7 @@ class CommandGroup(typer.Typer):
     """Commands under one name, all of them of the class `Command`.
 
     Args:
-        settings: of `typer.Typer`.
+        settings: arguments of `typer.Typer`.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -91,7 +91,7 @@ class CommandGroup(typer.Typer):
     def command(  # type: ignore[override]
         self, name: str | None = None, *, cls: type[TyperCommand] = Command, **settings: Any
     ) -> Callable[[Function], Function]:
-        """As Typer's, with the class of this project's commands."""
+        """As in Typer, with the class of this project's commands."""
         return super().command(name, cls=cls, **settings)
 
 

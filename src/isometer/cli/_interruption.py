@@ -52,7 +52,7 @@ def tell_interruption(kept: str | None = None) -> None:
     """The line about it, once in a command.
 
     Args:
-        kept: what is; as `keeps` says unless given.
+        kept: what is; as `keeps` says by default.
     """
     if _told is None or _told.acquire(blocking=False):
         with contextlib.suppress(OSError, ValueError):

@@ -12,7 +12,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command.
 
     Args:
-        arguments: of the command; those of the process unless given.
+        arguments: arguments of the command; those of the process by default.
 
     Raises:
         SystemExit: always, with the exit code (see `isometer.cli._endings`).

@@ -99,7 +99,7 @@ def model_kernel(
         model: which one, with which weights, in which mode.
         more: what else to find out.
         data: where the batch comes from: a file, a data set, or numbers made up for the model.
-        kind: of kernel.
+        kind: kind of kernel.
         threads: that compute.
     """
     options = more.of_kernel(kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,7 +79,7 @@ class ModelOptions:
         others = [*sorted(network.given), *(name for name, value in only_networks.items() if value is not None)]
         if others:
             option = others[0].replace("_", "-")
-            raise IsometerError(f"--model brings its own network; expected no other — drop --{option}")
+            raise IsometerError(f"--model already names a network; expected only one — drop --{option}")
         return True
 
     def examine(
@@ -91,7 +92,7 @@ class ModelOptions:
     ) -> Result:
         """Do something with the model, its batch, the labels if any, and where the batch is from."""
         need("torch", f"the {what} of a model")
-        from isometer.cli._plain_step import is_large, model_error
+        from isometer.cli._plain_step import attempt, is_large
         from isometer.doctor._loading import load_target, load_weights
 
         assert self.model is not None
@@ -104,13 +105,9 @@ class ModelOptions:
                 load_weights(examined.model, self.checkpoint)
             inputs, labels, source = _batch(examined, data)
             with using(threads, large=is_large(examined.model, inputs)), status(what):
-                try:
-                    return work(examined, inputs, labels, source)
-                except IsometerError:
-                    raise
-                except Exception as problem:
-                    told = None if examined.executed is None else model_error(examined.model, inputs, source)
-                    raise (problem if told is None else told) from None
+                run = functools.partial(work, examined, inputs, labels, source)
+                made = not data.source.lower().endswith(_FILES)
+                return attempt(run, examined, inputs, source, made=made)
 
 
 def _batch(examined: Target, data: InputOptions) -> tuple[Any, Any, str]:

@@ -206,7 +206,7 @@ class LayerOptions:
         typed = [name for name in (*SHORT, *more) if name in self.given]
         if typed:
             option = typed[0].replace("_", "-")
-            raise IsometerError(f"--network brings its own {option}; expected one of them — drop --{option}")
+            raise IsometerError(f"--network already sets the {option}; expected one of them — drop --{option}")
 
 
 @dataclass(frozen=True)
@@ -274,8 +274,8 @@ class NetworkOptions(LayerOptions, _Frame):
         )
         if features is not None and features != made.input_width:
             raise IsometerError(
-                f"the input has {features} features and the layers {self.width}; expected as many, since the skip "
-                f'connection adds them — pass --width {features}, or --network "input({features}) > '
+                f"the input has {features} features and the layers {self.width}; expected the same number, since the "
+                f'skip connection adds them — pass --width {features}, or --network "input({features}) > '
                 f'dense({self.width}) > {str(made).partition(" > ")[2]}"'
             )
         return made
@@ -386,14 +386,14 @@ def shaped(batch: np.ndarray[Any, Any], spec: Spec) -> np.ndarray[Any, Any]:
     if features != wanted:
         positions = f" at {spec.shape.axes} positions" if spec.shape.axes else ""
         raise IsometerError(
-            f"the input has {features} features and the network takes {spec.shape.width}{positions}; expected as many "
-            f"— begin the network with input({features}), or with input({features}) > dense({spec.shape.width})"
+            f"the input has {features} features and the network takes {spec.shape.width}{positions}; expected the same "
+            f"number — begin the network with input({features}), or with input({features}) > dense({spec.shape.width})"
         )
     return batch.reshape(len(batch), spec.shape.width, *spec.shape.axes) if spec.shape.axes else batch
 
 
 def rooted(gram: np.ndarray[Any, Any], features: int | None = None) -> np.ndarray[Any, Any]:
-    """Samples `(n, d)` with this Gram matrix, H Hᵀ / d; as many features as samples unless given."""
+    """Samples `(n, d)` with this Gram matrix, H Hᵀ / d; as many features as samples by default."""
     import numpy as np
 
     values, vectors = np.linalg.eigh(gram)

@@ -20,7 +20,7 @@ class Ticker:
     """Lines for a log: the first after a while, then now and then.
 
     Args:
-        say: gets each line; standard error unless given.
+        say: gets each line; standard error by default.
         clock: seconds, for tests.
 
     Example:

@@ -60,8 +60,8 @@ def explain(
 ) -> None:
     """Everything about one activation: moments, gains, kernel map, fixed point, and its fate in a deep network.
 
-    The options describe the layer around it, as in every command. --network takes any network instead; of one that
-    is not a layer repeated the card says what it does to two inputs.
+    The options describe the layer around it, as in every command. --network takes any network
+    instead; if it is not one layer repeated, the card shows what it does to two inputs.
 
     Examples: [bold]isometer explain relu[/], [bold]isometer explain 'x * sigmoid(2*x)' --plot card.png[/],
     [bold]isometer explain tanh --norm layer --gamma 0.5 --cosine 0.5 --depth 20[/]
@@ -104,7 +104,7 @@ def _explain_network(
     card: NetworkExplanation, cosine: float | None, depth: int | None, plot: Path | None, as_json: bool
 ) -> None:
     if plot is not None:
-        raise IsometerError("--plot draws the kernel map of one layer, and the layers here differ — drop --plot")
+        raise IsometerError("--plot draws the kernel map of one layer, but these layers differ — drop --plot")
     path = None if cosine is None else [float(value) for value in card.path(cosine, depth).cosine[:, 0]]
     if as_json:
         way = {} if path is None else {"path": {"from": cosine, "depth": len(path) - 1, "cosine": path}}

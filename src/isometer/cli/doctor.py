@@ -192,7 +192,7 @@ def doctor(
         typer.Option(
             "--kernel",
             help="Also the tangent kernel of the batch: spectrum, condition number, largest stable rates. The --html "
-            "report has it anyway where it takes a few seconds at most.",
+            "report includes it if it takes at most a few seconds.",
             rich_help_panel=EXAMINATION,
         ),
     ] = False,
@@ -441,7 +441,7 @@ def _kernel_panel(examined: Target, prepared: Prepared, evaluate: bool, seed: in
                 seed=seed,
             )
     except TooMuchWorkError as problem:
-        hint = "" if asked else " — --kernel calculates it, from random combinations of outputs where it is long"
+        hint = "" if asked else "; --kernel calculates it, from random combinations of outputs if it is long"
         return {"skipped": f"{str(problem).partition(';')[0]}{hint}"}
     except IsometerError as problem:
         return {"skipped": str(problem)}
@@ -450,19 +450,9 @@ def _kernel_panel(examined: Target, prepared: Prepared, evaluate: bool, seed: in
 
 def _told(examined: Target, prepared: Prepared, run: Callable[[], Any]) -> Any:
     """What `run` gives; where a user's model fails on the batch, an error that says so and what to do."""
-    try:
-        return run()
-    except IsometerError:
-        raise
-    except Exception as problem:
-        unexpected = problem
-    if examined.executed is not None:
-        from isometer.cli._plain_step import model_error
+    from isometer.cli._plain_step import attempt
 
-        found = model_error(examined.model, prepared.inputs, prepared.description)
-        if found is not None:
-            raise found
-    raise unexpected  # not the model's doing, or not at its first step
+    return attempt(run, examined, prepared.inputs, prepared.description, made=prepared.made)
 
 
 def _large(examined: Target, prepared: Prepared) -> bool:

@@ -40,7 +40,7 @@ def jacobian(
         typer.Option(
             "--from",
             metavar="MODULE",
-            help="Differentiate by the output of this module; the input by default.",
+            help="Differentiate with respect to the output of this module; the input by default.",
             rich_help_panel=MODEL,
         ),
     ] = None,

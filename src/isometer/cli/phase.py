@@ -67,14 +67,14 @@ def phase(
     """Order and chaos: where this network is, and the edge of chaos over weight and bias variances.
 
     The plane of σ_w² = gain² and σ_b² is that of dense > act; --x and --y draw a plane of any network, a norm or a skip
-    connection included. Inputs have mean square 1 unless --input names some: their size decides where several fixed
-    points compete.
+    connection included. Inputs have mean square 1 unless --input names some: if there are
+    several fixed points, their size decides which one is reached.
 
-    Of a convolutional network it is the phase of the uniform part of images, which decays most slowly.
+    For a convolutional network, the phase is that of the uniform part of images, which decays most slowly.
 
-    Of a network with attention, --x and --y are two keywords of its preset, or two of qk_gain, value_gain, output_gain,
-    branch, skip, mlp_gain, blocks and tokens. Its diagram shows where tokens or the entropy of attention collapse and
-    gradients vanish or explode, for exchangeable tokens of cosine 0 or --input cosine:C.
+    For a network with attention, --x and --y are two keywords of its preset, or two of qk_gain, value_gain,
+    output_gain, branch, skip, mlp_gain, blocks and tokens. Its diagram shows where tokens or the entropy of attention
+    collapse and gradients vanish or explode, for exchangeable tokens of cosine 0 or --input cosine:C.
 
     Examples: [bold]isometer phase --activation tanh --plot phase.png[/],
     [bold]isometer phase --network 'postln_mlp(blocks=12)' --x scale=0:1 --y sigma_w=0.5:2 --plot plane.png[/],
@@ -116,8 +116,8 @@ def phase(
     if plot is not None:
         if diagram is None or layer is None:
             raise IsometerError(
-                "--plot draws the plane of dense > act, and here is a norm or a skip; expected the two numbers to draw "
-                "— add --x gain=0.5:2 --y gamma=0.1:1, for example"
+                "--plot draws the plane of dense > act, and this network has a norm or a skip; expected the two "
+                "numbers to draw — add --x gain=0.5:2 --y gamma=0.1:1, for example"
             )
         from isometer.report._kernels import phase_picture
         from isometer.report._pictures import save_figure

@@ -44,7 +44,7 @@ Against = Annotated[
     bool,
     typer.Option(
         "--against-simulation",
-        help="Simulate too; draw both and say where theory leaves the interval.",
+        help="Simulate too, draw both and report where theory leaves the interval.",
         rich_help_panel=MEASUREMENT,
     ),
 ]
@@ -100,7 +100,7 @@ def predict(
 ) -> None:
     """Predict from theory alone what happens to a batch, layer by layer: infinite width, and the band of this width.
 
-    Options are those of `isometer simulate`; --runs, --engine and --dtype only matter where it is simulated as well.
+    Options are those of `isometer simulate`; --runs, --engine and --dtype matter only with --against-simulation.
     Networks that no theory covers are refused with the assumption that fails and the nearest covered network.
 
     Examples: [bold]isometer predict --norm batch --depth 100 --backward[/],
@@ -108,13 +108,13 @@ def predict(
     """
     if setting.loss is not LossChoice.gaussian:
         raise IsometerError(
-            f"loss is {setting.loss.value}; expected gaussian, the one cotangent that theory covers — simulate"
+            f"loss is {setting.loss.value}; expected gaussian, the only loss that theory covers — use isometer simulate"
         )
     check_folders(plot, out)
     if compare:
         if out is not None:
             raise IsometerError(
-                "--compare has several predictions and --out one file; expected one of them — use --json"
+                "--compare makes several predictions, but --out writes one; expected one of them — use --json"
             )
         with allowing(memory, time):
             _compare(setting, _names(compare, setting), plot, threads, as_json)
@@ -215,7 +215,7 @@ def _simulation(setting: Setting, metrics: list[str], network: Spec, data: np.nd
 
 def _names(compare: list[str], setting: Setting) -> list[str]:
     if setting.brings_its_own:
-        raise IsometerError("--compare names activations and --network brings its own; expected one of them — drop one")
+        raise IsometerError("--compare and --network both name activations; expected one of them — drop one")
     found = listed(compare)
     if not found:
         raise IsometerError(f"--compare is {','.join(compare)!r}; expected activations — pass --compare relu,tanh")

@@ -95,8 +95,8 @@ def regress(
         typer.Option(
             "--ridge",
             metavar="R,R,…",
-            help="Ridge, in units of the kernel's mean diagonal; of several, leave-one-out accuracy chooses. 1e-7 to "
-            "100 by default.",
+            help="Ridge, in units of the kernel's mean diagonal; if several are given, leave-one-out accuracy "
+            "chooses. 1e-7 to 100 by default.",
             rich_help_panel=MEASUREMENT,
         ),
     ] = None,

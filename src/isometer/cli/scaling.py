@@ -82,7 +82,7 @@ def scaling(
         typer.Option(
             "--lr",
             metavar="RATE",
-            help="Your learning rate at the smallest size; the optimizer's usual one by default.",
+            help="Your learning rate at the smallest size; by default the optimizer's own.",
             rich_help_panel=TRAINING,
         ),
     ] = None,
@@ -146,14 +146,15 @@ def scaling(
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
-    """Does a learning rate tuned on a small model fit a wider or deeper one, and what to change if not.
+    """Check whether a learning rate tuned on a small model suits wider and deeper ones, and say what to change if not.
 
-    The models are trained for a few steps at every width and depth, as in the coordinate check of muP. How activations,
-    updates and outputs grow is shown beside what standard parametrisation, muP, depth-muP and CompleteP predict, with a
-    verdict for each group of parameters. Corrections come as code, and short sweeps of the rate at the smallest,
-    widest and deepest model show whether the best rate transfers, without and with them.
+    The models are trained for a few steps at every width and depth, as in the coordinate check of muP. The table shows
+    how activations, updates and outputs grow, beside the predictions of standard parametrisation, muP, depth-muP and
+    CompleteP, with a verdict for each group of parameters. Corrections come as code. Short sweeps of the rate at the
+    smallest, widest and deepest model show whether the best rate transfers, without and with the corrections.
 
-    The exit code is 0 if every exponent fits the parametrisation, 1 if not, 3 if that is not clear, 2 for an error.
+    The exit code is 0 if every exponent fits the parametrisation, 1 if one does not, 3 if it is unclear, 2 for an
+    error.
 
     The file is executed: name only code that you would run.
 

@@ -189,7 +189,7 @@ def solve(
             **({"width": check_width, "runs": check_runs, "seed": data.seed} if check else {}),
         )
     if check and answer.check is None:
-        tell("there is no one value to check by simulation")
+        tell("there is no single value to check by simulation")
     _show(answer, as_json)
 
 

@@ -38,10 +38,10 @@ def read_arrays(
     before anything is read; `isometer.work.allow` and the environment's `ISOMETER_MEMORY` set another than 2 GiB.
 
     Args:
-        path: of the file.
+        path: path of the file.
         kinds: of dtypes that are taken, as NumPy abbreviates them: real numbers, integers and truth values.
         copy: bytes per number that the caller will take in addition, which count.
-        names: which arrays of an archive, if they are there; all unless given.
+        names: which arrays of an archive, if they are there; all by default.
         limit: bytes, instead of the usual limit.
 
     Returns:
@@ -71,7 +71,7 @@ def read_numbers(path: str | Path, *, limit: int | None = None) -> NDArray[np.fl
     """The only array of a file, in float64, with no number changed by the conversion.
 
     Args:
-        path: of a file, as for `read_arrays`.
+        path: path of a file, as for `read_arrays`.
         limit: bytes, likewise.
 
     Raises:
@@ -94,8 +94,7 @@ def read_numbers(path: str | Path, *, limit: int | None = None) -> NDArray[np.fl
     wide = array.dtype.kind == "f" and array.dtype.itemsize > 8
     if (wide or (array.dtype.kind in "iu" and array.dtype.itemsize == 8)) and not _equal(numbers, array):
         raise IsometerError(
-            f"{name} holds {array.dtype} numbers that float64 rounds; expected ones that it holds exactly — save them "
-            "as float64"
+            f"{name} holds {array.dtype} numbers that float64 would round; expected exact ones — save them as float64"
         )
     return numbers
 

@@ -49,7 +49,7 @@ def make_batch(
     - `degenerate:DISTINCT`: Gaussian samples of which only the first DISTINCT differ, repeated in turn;
     - `power-law:EXPONENT`: eigenvalues k^(−EXPONENT) of the Gram matrix, up to a factor;
     - a data set, `NAME`, `data:NAME` or `data:NAME:centre=pixel,scale=unit`: random images of a data set of this
-      computer, flattened, standardised by channel unless told otherwise (`isometer.data.source_from_text`). They bring
+      computer, flattened, standardised by channel unless told otherwise (`isometer.data.source_from_text`). They have
       their own number of features, whatever `features` says: give the network `input_width=batch.shape[-1]`;
     - a path: the only array in a `.npy`, `.npz`, `.csv` or `.safetensors` file, `samples` rows of it if given;
       `FILE:scale=norm` scales every sample to mean square 1.
@@ -89,13 +89,13 @@ def make_batch(
 
 
 def batch_for(width: int, axes: tuple[int, ...] = (), kind: str | None = None, *, seed: int = 0) -> Floats:
-    """Ten samples for a network, by name, Gaussian unless named; a file or a data set brings its own number.
+    """Ten samples for a network, by name, Gaussian unless named; a file or a data set has its own number.
 
     Args:
         width: features that the network takes.
         axes: sizes of its axes of positions.
         kind: as for `make_batch`.
-        seed: of the draw.
+        seed: seed of the draw.
 
     Returns:
         `(n, width, *axes)`.

@@ -34,7 +34,7 @@ class DataSet:
     """One split of a data set.
 
     Attributes:
-        name: of the set.
+        name: name of the set.
         split: `train` or `test`.
         images: uint8 `(N, C, H, W)`, read-only.
         labels: int64 `(N,)`, read-only.
@@ -107,7 +107,7 @@ class DataSet:
 
         Args:
             n: how many.
-            seed: of the draw.
+            seed: seed of the draw.
             centre: as for `prepare`.
             scale: as for `prepare`.
             flat: as for `prepare`.
@@ -188,8 +188,8 @@ def load(name: str, *, split: str = "train", root: str | Path | None = None) -> 
         root: look here only; otherwise where `find` looks.
 
     Raises:
-        IsometerError: if the name is unknown, the set is nowhere (the message says how to get it), or a file is
-            damaged, cut short, hostile or of another data set.
+        IsometerError: if the name is unknown, the set is not found (the message says how to get it), or a file is
+            damaged, truncated, hostile or belongs to another data set.
 
     Example:
         >>> load("fashion-mnits")
@@ -251,7 +251,9 @@ def checked(facts: Facts, split: str, pair: Pair, source: str) -> DataSet:
         )
     counts = tuple(np.bincount(labels, minlength=len(facts.classes)).tolist())
     if counts != expected.per_class:
-        raise IsometerError(f"{source!r} has other numbers of images per class than {facts.name} ({split}) — {fix}")
+        raise IsometerError(
+            f"{source!r} does not have the numbers of images per class of {facts.name} ({split}) — {fix}"
+        )
     for array, checksum, what in (
         (images, expected.images_sha256, "images"),
         (labels, expected.labels_sha256, "labels"),
@@ -283,7 +285,7 @@ def source_from_text(text: str) -> tuple[DataSet, dict[str, Any]]:
         The loaded split and keyword arguments for its `batch`.
 
     Raises:
-        IsometerError: as `load`, and for options that are none.
+        IsometerError: as `load`, and for unknown options.
 
     Example:
         >>> source_from_text("mnist:center=pixel")

@@ -149,7 +149,7 @@ def _unpacked(content: bytes, label: str) -> bytes:
             data = stream.read(LIMIT + 1)  # one more byte tells a file at the limit from a longer one
     except (EOFError, zlib.error, OSError) as problem:
         raise IsometerError(
-            f"{label} is not a whole gzip file: {problem} — it was cut short; obtain it again"
+            f"{label} is not a complete gzip file: {problem} — it is truncated; obtain it again"
         ) from None
     if len(data) > LIMIT:
         raise _too_large(label)

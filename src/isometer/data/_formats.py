@@ -168,7 +168,7 @@ def read_sheet(content: bytes, label: str, *, shape: tuple[int, int, int], image
         Image.DecompressionBombError,
         Image.DecompressionBombWarning,
     ) as problem:
-        raise IsometerError(f"{label} is not a whole PNG sheet: {problem} — obtain it again") from None
+        raise IsometerError(f"{label} is not a complete PNG sheet: {problem} — obtain it again") from None
     return pixels.reshape(images, height, width, channels).transpose(0, 3, 1, 2)
 
 
@@ -238,5 +238,5 @@ def _are_labels(value: Any) -> TypeGuard[list[int] | Bytes]:
 
 def _check_length(content: bytes, expected: int, label: str) -> None:
     if len(content) != expected:
-        what = "cut short" if len(content) < expected else "too long"
+        what = "truncated" if len(content) < expected else "too long"
         raise IsometerError(f"{label} has {len(content)} bytes; expected {expected} — it is {what}; obtain it again")

@@ -65,11 +65,11 @@ def find(name: str, *, root: str | Path | None = None) -> FoundData | None:
     `digits`. In each of them: `NAME.npz`, the folders of torchvision and of the publishers, their archives.
 
     Args:
-        name: of the data set.
+        name: name of the data set.
         root: look here instead, also for bare files.
 
     Returns:
-        None when it is nowhere.
+        None if it is not found.
 
     Raises:
         IsometerError: if the name is unknown.

@@ -32,7 +32,7 @@ class Wanted:
         kinds: of dtypes, as NumPy abbreviates them.
         copy: bytes per number that the caller takes in addition.
         limit: bytes of all arrays.
-        names: which arrays of an archive to read, if they are there; all unless given.
+        names: which arrays of an archive to read, if they are there; all by default.
     """
 
     kinds: str
@@ -89,7 +89,7 @@ def read_npz(file: BinaryIO, label: str, wanted: Wanted) -> dict[str, Array]:
     members = directory(file, label)
     names = {member.filename.removesuffix(".npy"): member for member in members}
     if len(names) < len(members):
-        raise IsometerError(f"{label} holds two arrays of one name; expected different ones — save it again")
+        raise IsometerError(f"{label} holds two arrays with the same name; expected distinct names — save it again")
     chosen = [name for name in names if wanted.names is None or name in wanted.names]
     if not chosen:
         raise IsometerError(f"{label} holds {_listed(names)}; expected arrays — save it with numpy.savez")

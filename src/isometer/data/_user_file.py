@@ -29,7 +29,7 @@ def opened(path: Path) -> BinaryIO:
         raise IsometerError(f"there is no file {str(path)!r} — correct the path") from None
     except OSError as problem:
         why = problem.strerror or problem
-        raise IsometerError(f"cannot read {str(path)!r}: {why} — check path and rights") from None
+        raise IsometerError(f"cannot read {str(path)!r}: {why} — check the path and its permissions") from None
     file = os.fdopen(descriptor, "rb")
     if os.fstat(descriptor).st_size == 0:
         file.close()

@@ -44,7 +44,7 @@ class Target:
         target: what the loss compares with.
         loss: that came with it.
         executed: the file or module that was run to make it, if any.
-        shape: of one sample, where it is known.
+        shape: shape of one sample, where it is known.
         patient: the built-in patient it is, if it is one.
     """
 
@@ -65,7 +65,7 @@ def load_target(text: str, *, seed: int = 0) -> Target:
         text: `path/to/file.py:factory`, `package.module:factory`, a spec as JSON file, or a built-in patient. A factory
             is a function without required arguments, or a class, that gives a model, or `(model, batch)`, or
             `(model, batch, target)`; a module that exists already will do as well.
-        seed: of a spec's or patient's weights; also given to torch while a factory runs.
+        seed: seed of a spec's or patient's weights; also given to torch while a factory runs.
 
     Raises:
         IsometerError: there is no such file, name or patient, or it does not give a model.
@@ -88,8 +88,8 @@ def load_target(text: str, *, seed: int = 0) -> Target:
         except IsometerError as problem:
             if text.endswith(".py"):
                 raise IsometerError(
-                    f"target {text!r} is a file; expected the name in it of a model or of a function that makes one — "
-                    f"write {text}:NAME"
+                    f"target {text!r} is a file; expected the name of a model, or of a function that makes one, in "
+                    f"that file — write {text}:NAME"
                 ) from None
             raise IsometerError(
                 f"target {text!r} is neither file.py:factory, package.module:factory, a spec in FILE.json nor a "
@@ -289,9 +289,9 @@ def make_batch_for(
     Args:
         target: what is examined.
         data: `gaussian`, or the name of a data set.
-        n: number of samples, 32 (or the patient's own) unless given.
-        shape: of one sample; guessed from the model's first layer unless given.
-        seed: of the draw.
+        n: number of samples, 32 (or the patient's own) by default.
+        shape: shape of one sample; guessed from the model's first layer by default.
+        seed: seed of the draw.
 
     Raises:
         IsometerError: the shape cannot be guessed, or a data set does not fit it.

@@ -68,7 +68,7 @@ def read_tensors(path: Path, *, limit: int) -> Any:
     The tensors of a file of torch may be views of the file: copy what is kept.
 
     Args:
-        path: of the file.
+        path: path of the file.
         limit: bytes that the tensors may take.
 
     Raises:
@@ -152,7 +152,7 @@ def _check_pickle(file: Any, label: str) -> None:
     try:
         for count, (operation, argument, _) in enumerate(pickletools.genops(file)):
             if count > _OPERATIONS:
-                raise IsometerError(f"{label} holds too much beside tensors — save the state dict alone")
+                raise IsometerError(f"{label} holds more than tensors — save the state dict alone")
             if operation.name == "GLOBAL" and _REFUSED.fullmatch(str(argument)):
                 asked = str(argument).replace(" ", ".")[:80]
                 raise _not_data(label, f"needs {asked}")

@@ -79,7 +79,7 @@ def kernel_drift(before: EmpiricalKernel, after: EmpiricalKernel) -> dict[str, K
 
     Args:
         before: a kernel, with parts if `by` was given.
-        after: that of the other checkpoint, on the same batch.
+        after: the kernel of the other checkpoint, on the same batch.
 
     Example:
         >>> import torch

@@ -23,8 +23,8 @@ def conjugate_kernel(model: nn.Module, batch: Any, other: Any, site: str | None)
     right = left if other is None else representation(model, other, site)
     if left.shape[1] != right.shape[1]:
         raise IsometerError(
-            f"the representations have {left.shape[1]} and {right.shape[1]} features; expected as many — pass batches "
-            "of one shape"
+            f"the representations have {left.shape[1]} and {right.shape[1]} features; expected the same number — "
+            "pass batches of the same shape"
         )
     epsilon = float(torch.finfo(left.dtype).eps)
     a, b = (one.double().cpu().numpy() for one in (left, right))
@@ -68,7 +68,7 @@ def representation(model: nn.Module, batch: Any, site: str | None = None) -> Ten
             "the model ran no linear layer; expected one whose input is the representation — pass site='…', a module's "
             "name"
             if site is None
-            else f"module {site!r} gave no floating-point tensor in this pass; expected one — pass another site"
+            else f"module {site!r} returned no floating-point tensor in this pass; expected one — pass another site"
         )
     last = found[-1]
     if last.shape[0] != samples:

@@ -33,14 +33,14 @@ class WidthConvergence:
     Attributes:
         kind: "ntk" or "nngp".
         widths: ascending.
-        draws: of the weights, at each width.
+        draws: draws of the weights at each width.
         single: root mean square distance of a single draw.
         single_error: its standard error.
         bias: distance of the mean over all draws there could be; 0 where chance hides it.
         bias_error: its standard error.
         steps: distance between the means over all draws at each width and the next; 0 where chance hides it.
         steps_error: its standard error.
-        limit_error: of the theory, relative to the largest diagonal entry.
+        limit_error: error of the theory, relative to the largest diagonal entry.
     """
 
     kind: Kind
@@ -87,7 +87,7 @@ def width_convergence(
         kind: "ntk", or "nngp" of what the readout reads.
         widths: at least two.
         draws: at each width, at least 20.
-        seed: of the draws.
+        seed: seed of the draws.
 
     Raises:
         IsometerError: the theory has no such kernel, weights are not Gaussian, or there are too few widths or draws.

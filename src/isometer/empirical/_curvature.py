@@ -83,16 +83,16 @@ def largest_stable_rate(
         loss: a function of the output and the target that gives one number.
         optimizer: "sgd" or "adam".
         momentum: β of "sgd".
-        betas: of "adam"; only the first matters.
-        eps: of "adam".
+        betas: betas of "adam"; only the first matters.
+        eps: eps of "adam".
         second_moments: Adam's v̂ by name of the parameter (`exp_avg_sq` over its bias correction); the squares of the
-            batch's gradient unless given, as after the first steps on this batch.
+            batch's gradient by default, as after the first steps on this batch.
         mode: as for `empirical_kernel`.
-        output: picks the output out of what the model returns.
-        seed: of dropout and of the first vector.
+        output: selects the output from what the model returns.
+        seed: seed of dropout and of the first vector.
 
     Returns:
-        `StableRate`. It speaks of this point and this batch: training moves the curvature, often up to this limit.
+        `StableRate`. It holds at this point and on this batch: training changes the curvature, often up to this limit.
 
     Example:
         >>> import torch
@@ -145,7 +145,9 @@ class GaussNewton:
             found = call(model, map_tensors(lambda one: one.detach().clone(), batch))
         self.outputs = chosen_output(found, select, sample_count(batch))
         if not self.outputs.requires_grad:
-            raise IsometerError("the output has no derivative by the parameters; expected trained ones — unfreeze some")
+            raise IsometerError(
+                "the output has no derivative with respect to the parameters; expected trained ones — unfreeze some"
+            )
         self._end = self.outputs.detach().requires_grad_()
         value = loss(self._end, target)
         if not isinstance(value, Tensor) or value.numel() != 1:

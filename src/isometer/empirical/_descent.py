@@ -100,13 +100,13 @@ def descent(
     Args:
         model: the model; a copy is trained.
         batch: as for `empirical_kernel`; its outputs times samples are the size of an eigenvalue problem.
-        target: of the shape of the output.
-        rate: the learning rate; 1/λ_max unless given, half of what is stable.
-        steps: of gradient descent.
+        target: a target with the shape of the output.
+        rate: the learning rate; 1/λ_max by default, half of what is stable.
+        steps: steps of gradient descent.
         mode: as for `empirical_kernel`. With batch norm in training mode the outputs are those of the whole batch, in
             the kernel and in the training alike.
-        output: picks the output out of what the model returns.
-        seed: of dropout.
+        output: selects the output from what the model returns.
+        seed: seed of dropout.
 
     Example:
         >>> import torch

@@ -47,9 +47,9 @@ class EmpiricalJacobian(Drawn):
         shape: (rows, columns) per sample where samples are separate, of the whole batch otherwise.
         separate: no sample acts on another; the singular values are those of the samples' own Jacobians.
         start, end: where the Jacobian begins and ends.
-        mode: of the model.
+        mode: mode of the model.
         nodes: squares σ², one row for each matrix or quadrature.
-        weights: of the nodes, adding up to 1 in each row.
+        weights: weights of the nodes, adding up to 1 in each row.
     """
 
     method: Literal["dense", "lanczos"]
@@ -242,23 +242,24 @@ def jacobian_spectrum(
     Args:
         model: any `torch.nn.Module`.
         batch: a tensor, a tuple of positional arguments or a mapping of keyword arguments; samples are the first axis.
-        start: the module whose output the Jacobian is by; the input unless given. Token models need one.
-        end: the module whose output the Jacobian is of; the model's output unless given.
+        start: the module whose output is the start of the Jacobian; the input by default. Token models need one.
+        end: the module whose output is the end of the Jacobian; the model's output by default.
         mode: "train", "eval", or None for the mode of each module.
         method: "dense" writes the Jacobian out; "lanczos" puts random vectors through Golub–Kahan steps, whose Gauss
             quadratures are the density up to a standard error. "auto" takes "dense" where that is small.
-        output: picks a tensor out of what the model, or the module `end`, returns.
+        output: selects a tensor from what the model, or the module `end`, returns.
         vectors: random vectors of "lanczos" for each sample (for the batch where samples act on each other); by
             default as many as make 16 quadratures.
         steps: Golub–Kahan steps: a quadrature is exact for polynomials of σ² up to degree 2·steps − 1.
         dtype: `torch.float64` calculates in double precision.
-        seed: of dropout and of the vectors.
+        seed: seed of dropout and of the vectors.
 
     Returns:
         `EmpiricalJacobian`: singular values or their distribution, dynamical isometry as one number.
 
     Raises:
-        IsometerError: nothing to differentiate by, or a Jacobian too large for method="dense".
+        IsometerError: there is nothing to differentiate with respect to, or the Jacobian is too large for
+            method="dense".
 
     Example:
         >>> import torch
@@ -382,9 +383,9 @@ def partial_jacobian_norms(
         model: any `torch.nn.Module`.
         batch: as for `jacobian_spectrum`.
         mode: "train", "eval", or None for the mode of each module.
-        output: picks the output out of what the model returns.
+        output: selects the output from what the model returns.
         vectors: backward passes.
-        seed: of dropout and signs.
+        seed: seed of dropout and signs.
 
     Returns:
         By name of the module without modules inside, those that reach the output.

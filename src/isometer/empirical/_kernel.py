@@ -51,10 +51,10 @@ def empirical_kernel(
 ) -> EmpiricalKernel:
     """The tangent kernel or the conjugate kernel of a model as it is, on a batch; the model is not changed.
 
-    The tangent kernel is J J′ᵀ, where J is the Jacobian of *all* outputs of the batch by the parameters with
-    `requires_grad`. In training mode batch norm makes the outputs of a sample depend on the whole batch, and so does
-    its row of J. Between two batches each is normalised by itself. `other` equal to `batch` therefore gives the same
-    matrix as leaving it out, and a part of a batch does not give a part of the matrix.
+    The tangent kernel is J J′ᵀ, where J is the Jacobian of *all* outputs of the batch with respect to the parameters
+    with `requires_grad`. In training mode batch norm makes the outputs of a sample depend on the whole batch, and so
+    does its row of J. Between two batches each is normalised by itself. `other` equal to `batch` therefore gives the
+    same matrix as leaving it out, and a part of a batch does not give a part of the matrix.
 
     Args:
         model: any `torch.nn.Module`.
@@ -67,14 +67,14 @@ def empirical_kernel(
         by: also keep the summand of each "layer" (module that owns parameters), of each "parameter", or of each group
             that a function of the parameter's name names.
         site: for "nngp": the module whose output is H; by default H is what the last linear layer reads.
-        output: picks the output out of what the model returns, samples first; by default the first such tensor.
+        output: selects the output from what the model returns, samples first; by default the first such tensor.
         method: "structured" reads derivatives at the layers and multiplies Gram matrices; "contraction" multiplies
             whole gradients, which autograd forms; "sketch" puts random signs in place of the outputs, for many
             outputs. "auto" takes "structured", and "sketch" where that would take more than a minute.
         draws: kernels with different random numbers (dropout) that are averaged.
         vectors: random vectors of a sketch.
         dtype: `torch.float64` calculates in double precision, whatever the model's is.
-        seed: of dropout and sketches.
+        seed: seed of dropout and sketches.
 
     Returns:
         `EmpiricalKernel`; its `note` says how it was calculated, its `error_estimate` how far to trust it.
@@ -183,7 +183,8 @@ class _Job:
         right = left if self.other is None else Linearisation(model, self.other, self.select, tapped=tapped)
         if right.width != left.width:
             raise IsometerError(
-                f"the batches have {left.width} and {right.width} outputs a sample; expected as many — pass output=…"
+                f"the batches have {left.width} and {right.width} outputs per sample; expected the "
+                "same number — pass output=…"
             )
         pair = PassPair(left, right, self.group)
         method: Method = "structured" if tapped else "contraction"

@@ -36,8 +36,8 @@ class LimitComparison:
 
     Attributes:
         kind: "ntk" or "nngp".
-        measured: of the model, (n, n), in the parametrisation of the theory.
-        limit: of the spec, (n, n).
+        measured: kernel of the model, (n, n), in the parametrisation of the theory.
+        limit: kernel of the spec at infinite width, (n, n).
         spec: the spec that was found in the model.
         note: what was assumed.
     """
@@ -75,7 +75,7 @@ def compare_with_limit(
         batch: (n, features), or (n, channels, *positions).
         kind: "ntk", or "nngp" of what the readout reads.
         mode: "train" or "eval".
-        seed: of dropout.
+        seed: seed of dropout.
 
     Returns:
         `LimitComparison`. Gains and biases of norms are trained in models and not in the theory: they are left out.

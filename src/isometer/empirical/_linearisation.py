@@ -43,12 +43,12 @@ class Linearisation:
     Args:
         model: in the mode in which it is to run.
         batch: as for `isometer.probe`.
-        select: picks the output out of what the model returns; the first tensor with samples unless given.
+        select: selects the output from what the model returns; the first tensor with samples by default.
         tapped: whether uses of parameters are tapped; otherwise autograd gives every derivative whole.
 
     Attributes:
         outputs: (samples, outputs).
-        shape: of one sample's output.
+        shape: shape of one sample's output.
         parameters: those that are trained and reach the outputs.
     """
 
@@ -255,7 +255,7 @@ def chosen_output(output: Any, select: Callable[[Any], Tensor] | None, samples: 
         shapes = ", ".join(str(tuple(one.shape)) for one in dense(output)) or f"a {type(output).__name__}"
         raise IsometerError(
             f"the model returned {shapes}; expected a floating-point tensor whose first axis is the {samples} samples "
-            "— pass output=lambda found: … to pick or turn it"
+            "— pass output=lambda found: … to pick or reshape it"
         )
     return fitting[0]
 
@@ -263,8 +263,8 @@ def chosen_output(output: Any, select: Callable[[Any], Tensor] | None, samples: 
 def _differentiable(output: Tensor) -> Tensor:
     if not output.requires_grad:
         raise IsometerError(
-            "the output has no derivative by the parameters; expected one that depends on them — pass output=… to "
-            "pick another, and leave out torch.no_grad in the model"
+            "the output has no derivative with respect to the parameters; expected one that depends on them — pass "
+            "output=… to pick another, and leave out torch.no_grad in the model"
         )
     return output
 

@@ -37,7 +37,7 @@ def kernels_of_draws(spec: Spec, inputs: Floats, kind: Kind, draws: int, seed: i
         kind: "ntk" in the theory's units: ω in W = σω/√d is trained, and outputs are averaged; "nngp" of what the
             readout reads.
         draws: in all.
-        seed: of the weights.
+        seed: seed of the weights.
 
     Example:
         >>> spec = Spec("input(2) > dense(8) > act('relu') > dense(1)")

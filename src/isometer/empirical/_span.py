@@ -23,8 +23,8 @@ class Span:
     Args:
         model: in the mode in which it is to run.
         batch: as for `isometer.probe`.
-        start: the module whose output the Jacobian is by; the floating-point inputs unless given.
-        end: the module whose output the Jacobian is of; the model's output unless given.
+        start: the module whose output is the start of the Jacobian; the floating-point inputs by default.
+        end: the module whose output is the end of the Jacobian; the model's output by default.
         select: picks the output out of what the model (or the module `end`) returns.
 
     Attributes:
@@ -63,8 +63,8 @@ class Span:
         self.starts: list[Tensor] = [one for one in found["start"] if one.dim() and one.shape[0] == self.samples]
         if not self.starts:
             raise IsometerError(
-                "the batch has no floating-point tensor to differentiate by; expected one, samples first — pass "
-                "start='…', the module that makes numbers of tokens"
+                "the batch has no floating-point tensor with respect to which to differentiate; expected one, samples "
+                "first — pass start='…', the module that embeds the tokens"
                 if start is None
                 else f"module {start!r} gave no floating-point tensor with the {self.samples} samples first; expected "
                 "one — pass another start"

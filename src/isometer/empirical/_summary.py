@@ -82,7 +82,7 @@ def kernel_summary(
             not depend on the target, if there is none.
         kind: "ntk" or "nngp".
         mode: "train" or "eval".
-        seed: of dropout and sketches.
+        seed: seed of dropout and sketches.
         options: others of `empirical_kernel`: `method`, `vectors`, `draws`, `site`.
 
     Example:

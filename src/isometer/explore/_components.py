@@ -89,7 +89,7 @@ def _refused(line: str) -> Response:
 def _check(asked: _ComponentRequest, known: dict[str, dict[str, Any]]) -> None:
     callback = known.get(asked.output)
     if callback is None or callback.get("clientside_function"):
-        raise IsometerError(f"the request asks for {asked.output[:60]!r}, which the page does not have — {_FIX}")
+        raise IsometerError(f"the request names {asked.output[:60]!r}, which the page does not have — {_FIX}")
     for name, came in (("inputs", asked.inputs), ("state", asked.state)):
         expected = [(one["id"], one["property"]) for one in callback[name]]
         if [_place(one) for one in came] != expected:
@@ -97,7 +97,7 @@ def _check(asked: _ComponentRequest, known: dict[str, dict[str, Any]]) -> None:
     outputs = asked.outputs if isinstance(asked.outputs, list) else [asked.outputs]
     written = "...".join(f"{one.id}.{one.property}" for one in outputs)
     if asked.output != (f"..{written}.." if isinstance(asked.outputs, list) else written):
-        raise IsometerError(f"the request has other outputs than {asked.output[:60]!r} — {_FIX}")
+        raise IsometerError(f"the outputs of the request are not those of {asked.output[:60]!r} — {_FIX}")
     for one in (*asked.inputs, *asked.state):
         _check_value(one)
 

@@ -49,9 +49,9 @@ class Computation:
     """What to compute: the name of a function of `isometer.explore.jobs` and its arguments, as JSON data.
 
     Attributes:
-        name: of the function.
-        arguments: of it.
-        seconds: that it may take; those of the desk unless given.
+        name: name of the function.
+        arguments: its arguments.
+        seconds: how long it may take; the desk's limit by default.
 
     Example:
         >>> Computation("card", {"activation": "relu"}).key
@@ -259,8 +259,8 @@ class Desk:
 
     Args:
         workers: processes.
-        seconds: that one computation may take; at most the limit of the explorer.
-        command: that starts a process.
+        seconds: how long one computation may take; at most the limit of the explorer.
+        command: the command that starts a process.
 
     Example:
         >>> desk = Desk(workers=1)

@@ -53,8 +53,8 @@ def from_elsewhere(host: str, path: str, method: str, headers: Mapping[str, str]
     another page to the explorer may be followed, but not to what computes at once.
 
     Args:
-        host: of the request.
-        path: of its address.
+        host: host of the request.
+        path: path of its address.
         method: of it.
         headers: of it.
 

@@ -12,7 +12,7 @@ def activation_lines(state: ActivationState) -> str:
     """Cards, kernel maps, paths and the phase of an activation state.
 
     Args:
-        state: of the lab.
+        state: state of the lab.
 
     Returns:
         A program; it leaves `cards`, `paths`, `point` and `diagram`.
@@ -50,7 +50,7 @@ def depth_lines(state: DepthState) -> str:
     """Simulation, prediction and Gram matrix of a depth state.
 
     Args:
-        state: of the lab.
+        state: state of the lab.
 
     Returns:
         A program; it leaves `simulated`, `predicted`, `band` and `gram` (the last two for one layer repeated only).
@@ -120,7 +120,7 @@ def transformer_lines(state: TransformerState) -> str:
     """Tokens by block and the diagram of a transformer state.
 
     Args:
-        state: of the lab.
+        state: state of the lab.
 
     Returns:
         A program; it leaves `path` and `diagram`.

@@ -28,7 +28,7 @@ def parsed(content: bytes) -> Report:
     """A doctor's report from the bytes of a file, with nothing in it that a report does not have.
 
     Args:
-        content: of the file.
+        content: content of the file.
 
     Returns:
         The report; texts are cut at 2000 characters.

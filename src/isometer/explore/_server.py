@@ -31,7 +31,7 @@ class Running:
     """An explorer that listens.
 
     Attributes:
-        url: of its page.
+        url: URL of its page.
         desk: where it computes.
         server: what listens.
     """

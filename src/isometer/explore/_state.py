@@ -197,7 +197,7 @@ class State:
         """The state in a query and what had to be changed to make it one; never fails.
 
         Args:
-            query: of a URL, with or without `?`, or the values by name.
+            query: query of a URL, with or without `?`, or the values by name.
 
         Returns:
             The state, and a sentence for each value that was not used as it came.

@@ -34,7 +34,7 @@ def fixup_(
         blocks: patterns of the names of the modules that hold one residual branch each, `"layers.*"`.
         classifier: name of the last layer; by default the last one outside the blocks, if it comes after them.
         shortcuts: patterns of names within a block that are not part of the branch.
-        seed: of the draw.
+        seed: seed of the draw.
 
     Returns:
         What was done; `factor` is what the He weights were multiplied by.

@@ -50,14 +50,14 @@ def iterative_orthogonalization_(
         exponent: e, from 0 to 1.
         frame: V′: from evenly spaced rows of V, made orthogonal by the polar factor (`"polar"`) or by QR (`"qr"`), the
             rows as they are (`"slice"`, not orthogonal: the gap may then rise), or a Haar draw (`"haar"`). With the
-            polar factor neuron i answers most to the sample of row i, and fresh samples stay apart as well; with QR
+            polar factor neuron i responds most to the sample of row i, and fresh samples stay distinct as well; with QR
             or a Haar draw their lengths drift apart from layer to layer.
         output_norm: Frobenius norm of W H over the batch, 1 in the paper; by default that of mean square 1.
         rectangular: set layers that are not square too.
         leading: keep only as many singular directions as the layer has outputs, the leading ones; the others are
             lost. It matters to convolutions, whose patches have k² times the directions. With `frame="slice"` this is
             what the public code of 003 does to convolutions.
-        seed: of the Haar draws, and of the generators while the model runs.
+        seed: seed of the Haar draws, and of the generators while the model runs.
         layers: patterns of module names to which the model is restricted.
 
     Returns:
@@ -80,7 +80,7 @@ def iterative_orthogonalization_(
     if not isinstance(model, nn.Module):
         raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass one")
     if not 0 <= finite(exponent, "exponent", positive=False) <= 1:
-        raise IsometerError(f"exponent is {exponent!r}; expected a number from 0 to 1 — the paper has 0.5")
+        raise IsometerError(f"exponent is {exponent!r}; expected a number from 0 to 1 — the paper uses 0.5")
     if frame not in ("polar", "qr", "slice", "haar"):
         raise IsometerError(f"frame is {frame!r}; expected polar, qr, slice or haar — pass one of them")
     if output_norm is not None:
@@ -125,7 +125,7 @@ def visit(
         batch: what it is called with.
         chosen: layers of the model.
         prepare: gives the function that runs before a layer, from its position and the layer as it runs.
-        seed: of the generators.
+        seed: seed of the generators.
     """
     from isometer.doctor.probe._signals import uninterrupted
     from isometer.doctor.probe._subject import examined

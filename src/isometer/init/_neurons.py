@@ -21,13 +21,13 @@ Floats = NDArray[np.float64]
 
 
 def one_neuron_per_sample_(layer: Any, batch: Any, *, margin: float = 0.5) -> InitOutcome:
-    """Set weights and biases such that after a ReLU each neuron answers to one sample of the batch and to no other.
+    """Set weights and biases such that after a ReLU each neuron responds to one sample of the batch and to no other.
 
     Neuron i has a direction a with `a·x_i > a·x_j` for all other samples j: the sample itself, the sample with the mean
     or the whole covariance taken out, or the solution of a linear program, which exists if the sample is not in the
     convex hull of the others. The bias puts the threshold `margin` of the way from the runner-up to x_i, and the scale
-    is such that the answers of all neurons of a sample have norm 1. Neurons beyond the number of samples repeat them in
-    turn. The representation of the batch is orthogonal: H Hᵀ = I.
+    is such that the responses of all neurons to a sample have norm 1. Neurons beyond the number of samples repeat them
+    in turn. The representation of the batch is orthogonal: H Hᵀ = I.
 
     Args:
         layer: a linear layer with a bias and at least as many outputs as there are samples.
@@ -92,15 +92,15 @@ def dedicate_neurons_(
 ) -> InitOutcome:
     """`one_neuron_per_sample_` for every linear layer of a ReLU network that is wide enough, in the order of execution.
 
-    Each layer is set on what reaches it, the layers before it already done: behind every ReLU the batch is orthogonal
-    and has length 1. Layers with fewer outputs than there are samples, such as the readout, keep their weights. Meant
-    for data sets as small as the layers are wide.
+    Each layer is set for the input that reaches it, after the layers before it are set: after every ReLU the batch is
+    orthogonal and has length 1. Layers with fewer outputs than there are samples, such as the readout, keep their
+    weights. Meant for data sets as small as the layers are wide.
 
     Args:
         model: the model, run once in the mode it is in; buffers and generators are left as they were.
         batch: what the model is called with: the whole training set.
         margin: see `one_neuron_per_sample_`.
-        seed: of the generators while the model runs.
+        seed: seed of the generators while the model runs.
         layers: patterns of module names to which the model is restricted.
 
     Returns:

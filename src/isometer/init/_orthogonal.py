@@ -26,7 +26,7 @@ def haar_orthogonal_(
     Args:
         target: a weight tensor, a linear layer or convolution, or a model, all of whose layers are set.
         gain: the singular values.
-        seed: of the draw; each layer has a stream of its own, and no global generator is touched.
+        seed: seed of the draw; each layer has a stream of its own, and no global generator is touched.
         layers: patterns of module names to which a model is restricted.
 
     Returns:
@@ -61,7 +61,7 @@ def delta_orthogonal_(
     Args:
         target: a weight tensor, a linear layer or convolution, or a model, all of whose layers are set.
         gain: the singular values.
-        seed: of the draw.
+        seed: seed of the draw.
         layers: patterns of module names to which a model is restricted.
 
     Returns:
@@ -97,7 +97,7 @@ def orthogonalized_xavier_(target: Any, *, seed: int = 0, layers: Sequence[str] 
 
     Args:
         target: a weight tensor, a linear layer or convolution, or a model, all of whose layers are set.
-        seed: of the draw.
+        seed: seed of the draw.
         layers: patterns of module names to which a model is restricted.
 
     Returns:

@@ -13,7 +13,7 @@ class LayerOutcome:
 
     Attributes:
         name: path of the module, empty for a bare tensor.
-        shape: of the weights.
+        shape: shape of the weights.
         gain: standard deviation of the weights times √fan_in, as they are now.
         numbers: what else the scheme measured there.
 

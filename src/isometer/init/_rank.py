@@ -35,9 +35,9 @@ def rank_pretraining_(
     Layers are treated in the order of execution: `steps` steps on random minibatches of what reaches the layer, the
     layers before it already done, then the batch goes on. One run of the model feeds all of them. The paper does not
     say how large a step is; here it is `learning_rate` of the norm of the weights in the direction of the gradient at
-    first and falls linearly to zero, and the weights keep their norm, on which r does not depend. With `plain`, steps
-    are `learning_rate` times the gradient, all of them, and norms go where they go. The bias of a layer is set to zero:
-    it adds the same vector to every sample, and lowers r.
+    first and falls linearly to zero, and the weights keep their norm, on which r does not depend. With `plain`, every
+    step is `learning_rate` times the gradient, and norms may change. The bias of a layer is set to zero: it adds the
+    same vector to every sample, and lowers r.
 
     Args:
         model: the model, run once in the mode it is in; buffers and generators are left as they were.
@@ -46,7 +46,7 @@ def rank_pretraining_(
         batch_size: samples of a minibatch.
         learning_rate: length of the first step relative to the weights; with `plain`, the factor of the gradient.
         plain: stochastic gradient ascent as it stands, W ← W + `learning_rate` ∇r.
-        seed: of the minibatches, and of the generators while the model runs.
+        seed: seed of the minibatches, and of the generators while the model runs.
         layers: patterns of module names to which the model is restricted.
 
     Returns:

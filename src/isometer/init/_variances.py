@@ -35,11 +35,11 @@ def principled_gain_(
 
     Args:
         target: a weight tensor or a layer, with `activation`; or a model, with `batch` or `activation`.
-        batch: what a model is called with; the run tells which activation follows which weights, and the order.
+        batch: what a model is called with; the run shows which activation follows which weights, and in which order.
         activation: φ for all layers, anything `isometer.activation` takes, instead of looking.
         law: `"gaussian"`, `"uniform"`, `"orthogonal"` (gain times a Haar matrix), or `"keep"` to rescale the weights
             that are there.
-        seed: of the draw.
+        seed: seed of the draw.
         layers: patterns of module names to which a model is restricted.
 
     Returns:
@@ -95,7 +95,7 @@ def asymmetric_(
     Args:
         target: a weight tensor, a linear layer or convolution, or a model, all of whose layers are set.
         gain: factor.
-        seed: of the draw.
+        seed: seed of the draw.
         layers: patterns of module names to which a model is restricted.
 
     Returns:
@@ -176,7 +176,7 @@ def odd_point_(
         target: a weight tensor, a linear layer or convolution, or a model, all of whose layers are set.
         samples: n, samples of a batch.
         radius: R, distance of the odd point from the cluster.
-        seed: of the draw.
+        seed: seed of the draw.
         layers: patterns of module names to which a model is restricted.
 
     Returns:
@@ -269,7 +269,7 @@ def _gain_of_site(text: str | None, module: nn.Module | None) -> float:
 def _gain(phi: Activation, name: str) -> float:
     gain = phi.gain_forward
     if not math.isfinite(gain):
-        raise IsometerError(f"{name} is zero almost everywhere; expected an activation that lets something through")
+        raise IsometerError(f"{name} is zero almost everywhere; expected an activation with nonzero outputs")
     return gain
 
 

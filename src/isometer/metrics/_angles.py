@@ -17,7 +17,7 @@ def cosines(representation: Array | None = None, *, gram: Array | None = None) -
     """Cosine of the angle between every two samples.
 
     `ρ_ij = ⟨x_i, x_j⟩ / (‖x_i‖ ‖x_j‖)`, clipped to [−1, 1]. The rows and columns of a zero sample are 0, its diagonal
-    entry included: a diagonal of 0 instead of 1 marks the samples which have no direction.
+    entry included: a diagonal of 0 instead of 1 marks the samples that have no direction.
 
     Args:
         representation: `(…, n, d)`; or

@@ -368,7 +368,7 @@ _BUILT_IN = (
         "widely_active_share",
         lambda h: activity_sparsity(h).widely_active_share,
         "representation",
-        sentence="Share of the neurons which respond to more than 80 % of the samples.",
+        sentence="Share of the neurons that respond to more than 80 % of the samples.",
         group="Units",
         lower=0.0,
         upper=1.0,
@@ -417,7 +417,7 @@ _BUILT_IN = (
         title="‖∂loss/∂output‖",
         unit="log₁₀",
         axis="linear",
-        sentence="Norm of the loss's gradient by the layer's output.",
+        sentence="Norm of the loss's gradient with respect to the layer's output.",
         group="Gradients",
     ),
     Metric(
@@ -429,7 +429,7 @@ _BUILT_IN = (
         heading="log ‖gradient‖",
         unit="log₁₀",
         axis="linear",
-        sentence="Norm of the gradient by the weights (layer 0: by the input).",
+        sentence="Norm of the gradient with respect to the weights (layer 0: the input).",
         group="Gradients",
     ),
     Metric(
@@ -458,7 +458,7 @@ _BUILT_IN = (
         "shared_gradient_cosine",
         title="similarity of gradients of samples with one error",
         axis="linear",
-        sentence="Mean |cos| over samples with parallel gradients by the output; 1: the network does not "
+        sentence="Mean |cos| over samples with parallel gradients at the output; 1: the network does not "
         "distinguish them.",
         group="Gradients",
         lower=0.0,
@@ -517,7 +517,7 @@ _BUILT_IN = (
         title="dead units",
         unit="%",
         axis="linear",
-        sentence="Units which are zero on the whole batch.",
+        sentence="Units that are zero on the whole batch.",
         group="Units",
         lower=0.0,
         upper=1.0,
@@ -610,7 +610,7 @@ def unregister(name: str) -> None:
     """Remove a metric that was registered at run time.
 
     Args:
-        name: of the metric.
+        name: name of the metric.
 
     Returns:
         None.
@@ -643,8 +643,8 @@ def metric(name: str, among: Iterable[str] | None = None) -> Metric:
     """The metric of a name.
 
     Args:
-        name: of the metric.
-        among: names that will do; all unless given.
+        name: name of the metric.
+        among: names that will do; all by default.
 
     Returns:
         Its entry.
@@ -667,7 +667,7 @@ def metric(name: str, among: Iterable[str] | None = None) -> Metric:
 
 
 def names(*reads: Reads) -> list[str]:
-    """Names of the metrics that read one of these; of all unless given.
+    """Names of the metrics that read one of these; of all by default.
 
     Args:
         reads: what they read, see `Metric.reads`.

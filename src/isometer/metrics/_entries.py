@@ -19,7 +19,7 @@ class Moments(NamedTuple):
 def moments(representation: Array) -> Moments:
     """Mean, second moment, variance, skewness and kurtosis over samples and features.
 
-    `E x`, `E x²`, `σ² = E (x − E x)²`, `E (x − E x)³ / σ³`, `E (x − E x)⁴ / σ⁴`, population moments. Entries which
+    `E x`, `E x²`, `σ² = E (x − E x)²`, `E (x − E x)³ / σ³`, `E (x − E x)⁴ / σ⁴`, population moments. Entries that
     differ by no more than rounding have no shape: variance 0, and the Gaussian values 0 and 3.
 
     Args:

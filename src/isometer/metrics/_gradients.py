@@ -77,7 +77,7 @@ def linear_gradient_gram(inputs: Array, cotangents: Array) -> Array:
 
     Args:
         inputs: `(…, n, d_in)`, what enters the layer.
-        cotangents: `(…, n, d_out)`, derivatives of each sample's loss by the layer's output.
+        cotangents: `(…, n, d_out)`, derivatives of each sample's loss with respect to the layer's output.
 
     Returns:
         `(…, n, n)`, to be passed on as `gram=`.
@@ -91,7 +91,8 @@ def linear_gradient_gram(inputs: Array, cotangents: Array) -> Array:
     first, second = MetricInput.of(inputs), MetricInput.of(cotangents)
     if first.samples != second.samples:
         raise IsometerError(
-            f"inputs have {first.samples} samples, cotangents {second.samples}; expected as many — pass the same batch"
+            f"inputs have {first.samples} samples, cotangents {second.samples}; expected equally "
+            "many — pass the same batch"
         )
     return first.gram_matrix() * second.gram_matrix()
 

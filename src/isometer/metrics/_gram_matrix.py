@@ -36,7 +36,7 @@ def spectrum(representation: Array | None = None, *, gram: Array | None = None, 
     Args:
         representation: `(…, n, d)`; or
         gram: `(…, n, n)`.
-        top: how many to return, all n unless given.
+        top: how many to return, all n by default.
 
     Returns:
         `(…, top)`.

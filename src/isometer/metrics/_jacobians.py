@@ -20,7 +20,7 @@ def jacobian_singular_values(jacobian: Array) -> JacobianSpectrum:
     """Singular values of a Jacobian, and how near they are to dynamical isometry.
 
     `mean(σ²)` is 1 where gradients keep their size on average; `std(σ²) / mean(σ²)` is 0 where they do so in every
-    direction. Of a zero Jacobian both are 0.
+    direction. For a zero Jacobian both are 0.
 
     Args:
         jacobian: `(…, outputs, inputs)`.

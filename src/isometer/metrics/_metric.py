@@ -50,8 +50,8 @@ class Metric:
             - `site`: a number of one operation in a model.
         scaling: what `c H` has, c > 0, if H has v: `invariant` v, `linear` c v, `quadratic` c² v, `logarithmic`
             v + log c; `absolute`: none of these.
-        title: for people; the name with spaces unless given.
-        heading: short, for columns and panels; the title unless given.
+        title: a readable title; the name with spaces by default.
+        heading: short, for columns and panels; the title by default.
         unit: `%`, `°`, `decades`, `log₁₀` or nothing. Reports show fractions as `%`, natural logarithms as `log₁₀`.
         axis: `linear`, `log`, or `auto`: logarithmic where positive values span a factor of 50.
         sentence: what a value means.
@@ -126,7 +126,9 @@ class Metric:
         if self.scaling == "logarithmic":
             return value + log_scale
         if self.scaling == "absolute":
-            raise IsometerError(f"{self.name} does not follow from another scale — evaluate it at the scale it is at")
+            raise IsometerError(
+                f"{self.name} cannot be converted between scales — evaluate it at the scale of the data"
+            )
         xp = namespace(log_scale)
         with np.errstate(over="ignore"):
             factor = xp.exp(log_scale if self.scaling == "linear" else 2 * log_scale)
@@ -156,7 +158,9 @@ class Metric:
 
     def _function(self) -> Callable[..., Array]:
         if self.function is None:
-            raise IsometerError(f"{self.name} has no function of a batch; the doctor reads it off a model — use probe")
+            raise IsometerError(
+                f"{self.name} cannot be computed from a batch; the doctor measures it in a model — use probe"
+            )
         return self.function
 
 

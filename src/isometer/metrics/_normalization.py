@@ -135,7 +135,7 @@ def isometry_gain(representation: Array | None = None, *, gram: Array | None = N
 
 
 def isometry_gain_bound(representation: Array | None = None, *, gram: Array | None = None) -> Array:
-    """The lower bound which the thesis gives for the gain of isometry.
+    """The lower bound that the thesis gives for the gain of isometry.
 
     `1 + var(a) / mean(a)²` with the population variance, which is `mean(a²) / mean(a)²`. It equals the gain only if all
     lengths do. For a batch of zeros it is 1.

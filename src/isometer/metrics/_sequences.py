@@ -52,7 +52,7 @@ def check_sequences(names: list[str], axes: tuple[int, ...], samples: int) -> No
     asked = [name for name in names if name in SEQUENCE_METRICS]
     if asked and not axes:
         raise IsometerError(
-            f"{asked[0]} is a number of sequences, and the network has no positions; expected some — begin it with "
+            f"{asked[0]} is a number of sequences, but the network has no positions; expected some — begin it with "
             "input(64, [16])"
         )
     if "sample_cosine" in asked and samples < 2:

@@ -165,7 +165,7 @@ class Branches(nn.Module):
 
 
 class ComposedNetwork(nn.Sequential):
-    """The network of a composition, a module for each step under the step's word, turns of a repeat in `blocks`.
+    """The network of a composition: a module for each step, named by the step's word, and repetitions in `blocks`.
 
     `layer_names[ℓ − 1]` names the module whose output is layer ℓ of a trajectory.
 

@@ -145,9 +145,9 @@ def build(
 
     Args:
         spec: the network; with positions it takes `(samples, features, *positions)`.
-        classes: outputs of a linear readout after the last layer (weights N(0, 1/width), bias 0); none unless given.
+        classes: outputs of a linear readout after the last layer (weights N(0, 1/width), bias 0); none by default.
         inputs: features of the batch, for a linear projection to the spec's input width (weights N(0, 1/inputs), no
-            bias) before the first layer; none unless given.
+            bias) before the first layer; none by default.
         seed: seed of all weights.
         dtype: float32 or float64.
         device: torch device; the weights are drawn on the CPU.

@@ -110,7 +110,7 @@ class SampleNorm(nn.Module):
 
     Args:
         norm: a `Norm` over features or groups, or its name: `layer`, `rms`, `unit`, `group:K`.
-        axis: that of the features; 1 for images.
+        axis: the axis of the features; 1 for images.
 
     Example:
         >>> SampleNorm("rms")(torch.tensor([[3.0, 4.0], [0.0, 0.0]])).mul(12.5**0.5).round(decimals=5).tolist()

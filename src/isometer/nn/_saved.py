@@ -19,7 +19,7 @@ def save_network(network: Network | ComposedNetwork, path: str | Path) -> Path:
 
     Args:
         network: with the weights that it has now; without a readin or readout of its own.
-        path: to write, by custom `.safetensors`.
+        path: to write, usually `.safetensors`.
 
     Returns:
         The path.
@@ -78,7 +78,7 @@ def load_network(path: str | Path) -> Network | ComposedNetwork:
     """The network in a file that `save_network` wrote. Nothing in the file is executed.
 
     Args:
-        path: of the file.
+        path: path of the file.
 
     Returns:
         The network, in training mode.

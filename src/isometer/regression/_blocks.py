@@ -51,7 +51,7 @@ def kernel_job(
         others: `(m, …)`, computed with the samples, not among themselves.
         kinds: which of "nngp" and "ntk".
         precision: "float64" or "float32".
-        block: samples along a side of a block; such that one takes about 20 seconds unless given.
+        block: samples along a side of a block; such that one takes about 20 seconds by default.
 
     Example:
         >>> spec = Spec("input(2) > dense(4) > act('relu') > dense(1)")
@@ -95,7 +95,7 @@ def kernels_of_job(
     """Of each kind the kernel among samples `(n, n)` and of others with them `(m, n)`, from all blocks.
 
     Args:
-        results: of `isometer.run.results`, by label.
+        results: the value of `isometer.run.results`, by label.
         samples: n.
         others: m.
 

@@ -37,7 +37,7 @@ class DataSetRegression:
         test: images to predict.
         kinds: which of "nngp" and "ntk".
         ridges: to choose from by leave-one-out accuracy.
-        precision: of kernels.
+        precision: precision of kernels.
         block: samples along a side of a block.
 
     Example:

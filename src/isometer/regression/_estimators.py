@@ -113,15 +113,15 @@ class NotFittedError(IsometerError, ValueError, AttributeError):
 class NetworkKernelRegressor(KernelEstimator):
     """Regression with the NNGP or NTK kernel of an infinitely wide network.
 
-    With `kind="nngp"` this is the posterior of the network as a Gaussian process, weights drawn from their law and only
-    the readout's function known through the data; with `kind="ntk"`, where wide networks end that are trained by
-    gradient descent from there. Targets are standardised, and predictions returned in their units.
+    With `kind="nngp"` this is the posterior of the random network as a Gaussian process, given the data. With
+    `kind="ntk"` it is the limit of wide networks that gradient descent trains from random weights. Targets are
+    standardised, and predictions are returned in the original units.
 
     Args:
         network: a `Spec` or its text; without `input(…)` the samples decide on the features.
         kind: "nngp" or "ntk".
-        ridge: in units of the mean of the kernel's diagonal. Of several, leave-one-out chooses.
-        precision: of kernels pair by pair, "float64" or "float32".
+        ridge: in units of the mean of the kernel's diagonal. If there are several, leave-one-out chooses.
+        precision: precision of kernels pair by pair, "float64" or "float32".
         normalize_y: subtract the mean of the targets and divide by their standard deviation.
 
     Attributes:
@@ -206,8 +206,8 @@ class NetworkKernelClassifier(KernelEstimator):
     Args:
         network: a `Spec` or its text; without `input(…)` the samples decide on the features.
         kind: "nngp" or "ntk".
-        ridge: in units of the mean of the kernel's diagonal. Of several, leave-one-out accuracy chooses.
-        precision: of kernels pair by pair, "float64" or "float32".
+        ridge: in units of the mean of the kernel's diagonal. If there are several, leave-one-out accuracy chooses.
+        precision: precision of kernels pair by pair, "float64" or "float32".
 
     Attributes:
         classes_: the labels.

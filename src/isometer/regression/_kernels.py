@@ -41,8 +41,8 @@ def network_of(network: Spec | str, features: Sequence[int]) -> Spec:
         spec = Spec(network) if shape is not None else Spec(f"input({_words(steps, features)}) > {network}")
     if any(isinstance(step, Norm) and step.over == "batch" for step in walk(spec.composition)):
         raise IsometerError(
-            "the network has a batch norm, whose kernel is one of the whole batch; expected a network with a kernel of "
-            "two inputs — leave the norm out, or take norm('layer')"
+            "the network has a batch norm, whose kernel depends on the whole batch; expected a network with a kernel "
+            "of two inputs — leave the norm out, or take norm('layer')"
         )
     return spec
 

@@ -27,7 +27,7 @@ class RidgeFit:
     Attributes:
         ridge: the chosen one, in units of the mean of the diagonal.
         ridges: all that were tried.
-        errors: of leave-one-out for each: mean squared error, or what `loss` says.
+        errors: errors of leave-one-out for each: mean squared error, or what `loss` says.
         coefficients: `(n, outputs)`; predictions are `K(x, X) @ coefficients`.
         left_out: predictions for each sample by the fit to all others, `(n, outputs)`.
         inverse: (K + λsI)⁻¹.
@@ -45,14 +45,14 @@ class RidgeFit:
         return np.asarray(np.asarray(cross, dtype=np.float64) @ self.coefficients)
 
     def variance(self, cross: ArrayLike, diagonal: ArrayLike) -> Floats:
-        """Of a Gaussian process with this kernel as its prior, given the targets; `diagonal` is K(x, x)."""
+        """Variances of a Gaussian process with this kernel as its prior, given the targets; `diagonal` is K(x, x)."""
         rows = np.asarray(cross, dtype=np.float64)
         return np.asarray(np.maximum(np.asarray(diagonal) - np.einsum("mn,mn->m", rows @ self.inverse, rows), 0.0))
 
     def trained_variance(
         self, cross: ArrayLike, prior: ArrayLike, prior_cross: ArrayLike, diagonal: ArrayLike
     ) -> Floats:
-        """Of networks trained to the end from random weights, this kernel being the NTK.
+        """Variances over networks trained to the end from random weights, this kernel being the NTK.
 
         Their outputs at the start have the covariance of the NNGP: `prior` among samples of the fit, `prior_cross`
         with new ones, `diagonal` of these. Training takes away A f(X), A = Θ(x, X)(Θ + λ)⁻¹, from f(x).
@@ -77,8 +77,8 @@ def ridge_fit(
         targets: `(n,)` or `(n, outputs)`.
         ridges: to choose from, in units of the mean of the kernel's diagonal; one number is taken as it is. 0 is
             interpolation.
-        loss: of (targets, predictions), the smaller the better; the mean squared error unless given. Of equals the
-            largest ridge wins.
+        loss: a function of (targets, predictions), the smaller the better; the mean squared error by default. Among
+            equals, the largest ridge wins.
 
     Raises:
         IsometerError: shapes do not fit, or a ridge is negative.

@@ -25,7 +25,7 @@ class Advice:
     """One change that a model can use.
 
     Attributes:
-        id: of the prescription.
+        id: ID of the prescription.
         text: what to do, one sentence.
         kind: what it touches.
         references: inventory IDs.

@@ -14,7 +14,7 @@ class CitedPaper:
 
     Attributes:
         cited: authors and year.
-        title: of the paper.
+        title: title of the paper.
         link: where to read it.
     """
 

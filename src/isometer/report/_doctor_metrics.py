@@ -57,8 +57,8 @@ def checked(report: Mapping[str, Any]) -> Mapping[str, Any]:
     for name, values in report["metrics"].items():
         if len(values) != layers:
             raise IsometerError(
-                f"the report's metric {name[:40]!r} has {len(values)} numbers for {layers} layers; expected as many — "
-                "pass null where it is not defined"
+                f"the report's metric {name[:40]!r} has {len(values)} numbers for {layers} layers; expected one per "
+                "layer — pass null where it is not defined"
             )
     return report
 

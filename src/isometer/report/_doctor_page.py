@@ -66,12 +66,12 @@ _MISSING = -2 * _COSINE_STEPS  # cosine with a zero vector
 def doctor_page(report: Mapping[str, Any], *, title: str | None = None) -> str:
     """The report as one self-contained HTML document.
 
-    It asks nothing of the network, and a content security policy forbids it to: only the scripts whose hashes the
-    policy lists run. Texts of the report are data, escaped in markup and in the embedded JSON.
+    It makes no requests, and a content security policy forbids them: only the scripts whose hashes the policy lists
+    run. Texts of the report are data, escaped in markup and in the embedded JSON.
 
     Args:
         report: the dictionary of a doctor's report, schema 1.
-        title: of the document; the model's name if not given.
+        title: title of the document; the model's name if not given.
 
     Returns:
         The document.
@@ -125,8 +125,8 @@ def save_page(report: Mapping[str, Any], path: Path, *, title: str | None = None
 
     Args:
         report: the dictionary of a doctor's report, schema 1.
-        path: of the file, in a folder that exists.
-        title: of the document; the model's name if not given.
+        path: path of the file, in a folder that exists.
+        title: title of the document; the model's name if not given.
 
     Returns:
         The path.

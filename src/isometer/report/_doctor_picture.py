@@ -12,7 +12,7 @@ from isometer.metrics._catalogue import describe
 from isometer.report._doctor_fragments import verdict
 from isometer.report._doctor_metrics import columns, ordered, shown
 from isometer.report._outlook_words import headline
-from isometer.report._pictures import PALETTE, new_figure
+from isometer.report._pictures import PALETTE, legend_below, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,7 +86,7 @@ def _finish(axis: Any, name: str, values: Any) -> None:
         axis.set_yscale("log")
     axis.set_title(_TITLES.get(name, describe(name).title), fontsize=9)
     axis.set_xlabel("layer")
-    axis.legend(frameon=False, fontsize=7)
+    legend_below(axis, size=7)
 
 
 def _draw(axis: Any, name: str, values: Sequence[float], report: Mapping[str, Any]) -> None:

@@ -71,7 +71,7 @@ _NOTES = {
 
 
 def print_report(console: Console, report: Mapping[str, Any], *, layers: int | None = 24) -> None:
-    """Print a doctor's report: what a person needs in ten seconds, then the layers.
+    """Print a doctor's report: the verdict and what to do first, then the layers.
 
     Args:
         console: where to print.

@@ -292,7 +292,7 @@ def parse_report(content: bytes, *, what: str, most: int = MOST) -> dict[str, An
     """A doctor's report from the bytes of a file, with all fields and no others.
 
     Args:
-        content: of the file.
+        content: content of the file.
         what: it is, for errors.
         most: bytes that are read.
 
@@ -335,4 +335,4 @@ def _check_together(report: DoctorReport, what: str) -> None:
 
 def _check_count(name: str, column: Sequence[Any], layers: int) -> None:
     if len(column) != layers:
-        raise IsometerError(f"{name} has {len(column)} numbers for {layers} layers; expected as many — {WRITE}")
+        raise IsometerError(f"{name} has {len(column)} numbers for {layers} layers; expected one per layer — {WRITE}")

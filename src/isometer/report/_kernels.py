@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from isometer.report._numbers import number
-from isometer.report._pictures import PALETTE, new_figure
+from isometer.report._pictures import PALETTE, legend_below, new_figure
 from isometer.theory.chains import PhasePlane, Settled
 from isometer.theory.kernels._conditioning import BoundCheck
 from isometer.theory.kernels._kernel_diagnosis import KernelDiagnosis
@@ -127,13 +127,19 @@ def kernel_picture(kernel: KernelMatrix, curve: Sequence[KernelMatrix] = (), nam
     place = np.arange(1, len(values) + 1)
     real = values > kernel.resolution
     middle.plot(place[real], values[real], "o-", color=PALETTE[0], markersize=3, linewidth=1, label="eigenvalues")
-    middle.axhline(kernel.resolution, color="#666666", linestyle="--", linewidth=1, label="rounding, n ε λ_max")
+    middle.axhline(
+        kernel.resolution,
+        color="#666666",
+        linestyle="--",
+        linewidth=1,
+        label=r"rounding, $n\,\varepsilon\,\lambda_{\max}$",
+    )
     middle.set_yscale("log")
     middle.locator_params(axis="x", integer=True)
     middle.set_xlabel("rank of the eigenvalue")
     middle.set_ylabel("eigenvalue")
     middle.set_title(f"condition number {number(kernel.condition_number, 4)}", fontsize=9)
-    middle.legend(frameon=False, fontsize=8)
+    legend_below(middle)
     if curve:
         _draw_curve(axes[0][2], curve)
     title = f"{kernel.kind.upper()} of {name or kernel.activation.name}, depth {kernel.depth}"
@@ -159,8 +165,7 @@ def _draw_curve(axis: Any, curve: Sequence[KernelMatrix]) -> None:
     axis.set_xlabel("depth")
     axis.set_ylabel("condition number")
     axis.set_title("over depth", fontsize=9)
-    if axis.get_legend_handles_labels()[0]:
-        axis.legend(frameon=False, fontsize=8)
+    legend_below(axis)
 
 
 def phase_card(diagram: PhaseDiagram) -> Panel:
@@ -196,7 +201,7 @@ def phase_card(diagram: PhaseDiagram) -> Panel:
         if math.isfinite(edge.weight_at(middle)):
             words += f", {number(edge.weight_at(middle), 6)} at σ_b² = {number(middle, 4)}"
         words += "."
-    legend = "q*: variance of pre-activations; c*: where cosines go; ξ: layers per factor e."
+    legend = "q*: variance of pre-activations; c*: the cosine that all pairs approach; ξ: layers per factor e."
     notes = [Text(words), Text(legend, style="dim")]
     title = f"Order and chaos of {diagram.activation}: dense > act"
     return Panel(Group(table, *notes), title=title, title_align="left", border_style="blue")
@@ -307,8 +312,8 @@ def phase_picture(diagram: PhaseDiagram, point: tuple[float, float] | None = Non
         axis.grid(False)
         mesh = axis.pcolormesh(w, b, values, cmap=colours, vmin=low, vmax=high, shading="nearest")
         figure.colorbar(mesh, ax=axis, label=label, shrink=0.85)
-        axis.set_xlabel("weight variance σ_w²")
-        axis.set_ylabel("bias variance σ_b²")
+        axis.set_xlabel(r"weight variance $\sigma_w^2$")
+        axis.set_ylabel(r"bias variance $\sigma_b^2$")
         edge = diagram.edge
         if edge.weight_variance.size == 1:
             place = (edge.weight_variance, edge.bias_variance)
@@ -319,8 +324,7 @@ def phase_picture(diagram: PhaseDiagram, point: tuple[float, float] | None = Non
             axis.plot(*point, "X", color="#d62728", markersize=9, label="this network", clip_on=False)
         axis.set_xlim(0, w[-1])
         axis.set_ylim(0, b[-1])
-        if axis.get_legend_handles_labels()[0]:
-            axis.legend(loc="upper right", fontsize=8, framealpha=0.9)
+        legend_below(axis)
     left.set_title("χ: ordered left of the edge (orange), chaotic right of it (purple)", fontsize=9)
     grey = "; grey: diverges" if not bounded.all() else ""
     right.set_title(f"where the variance settles{grey or '; grey: dies out'}", fontsize=9)

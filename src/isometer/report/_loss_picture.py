@@ -52,7 +52,7 @@ def loss_picture(
         chance: a horizontal line, unless it is not finite; the axis ends at three times of it.
         width: in pixels.
         height: in pixels.
-        last: step at the right edge; that of the longest curve unless given.
+        last: step at the right edge; that of the longest curve by default.
 
     Example:
         >>> picture = loss_picture([LossCurve("a", "red", [0, 1], [2.0, math.inf])], label="losses", chance=2.0)

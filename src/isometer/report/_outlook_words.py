@@ -257,7 +257,7 @@ def _loss_words(one: Mapping[str, Any]) -> str:
     if actual > 0 > predicted:
         judged = ": the step is too long"
     elif predicted < 0 and actual > 0.5 * predicted:
-        judged = ": less than half of it comes true"
+        judged = ": less than half of that happens"
     return (
         f"Loss {_signed(actual)} by one step; the gradient predicts {_signed(predicted)}{judged}. "
         f"Outputs change by {_relative(change)}{' their size' if change >= 0.995 else ''}."
@@ -300,7 +300,7 @@ def _growing(one: Mapping[str, Any]) -> str:
 
 
 def _factor(value: float) -> str:
-    return "to what is not a number" if math.isnan(value) else f"×{number(value, 3)}"
+    return "to NaN" if math.isnan(value) else f"×{number(value, 3)}"
 
 
 def _counted(names: Sequence[str], many: str, one: str) -> str:

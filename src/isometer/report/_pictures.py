@@ -35,6 +35,24 @@ def new_figure(columns: int, rows: int = 1, *, width: float = 4.6, height: float
     return figure, axes
 
 
+def legend_below(axis: Any, *, columns: int = 2, size: float = 8, title: str | None = None) -> None:
+    """A legend under the panel and its axis label, where it covers no curve; none without labels."""
+    from matplotlib.transforms import ScaledTranslation
+
+    if not axis.get_legend_handles_labels()[0]:
+        return
+    below = ScaledTranslation(0, -36 / 72, axis.figure.dpi_scale_trans)
+    axis.legend(
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0),
+        bbox_transform=axis.transAxes + below,
+        ncols=columns,
+        fontsize=size,
+        title=title,
+        frameon=False,
+    )
+
+
 def save_figure(figure: Figure, path: str | Path) -> Path:
     """Write to a temporary name, then rename: a picture is complete or absent.
 
@@ -122,7 +140,7 @@ def activation_picture(card: Explanation, start: float = 0.6) -> Figure:
     blue, orange, green = PALETTE[:3]
     _draw_function(left, card, blue, slope=True)
     left.set_title(f"φ scaled as in the kernel map ({card.kernel.effective.name})", fontsize=9)
-    left.legend(frameon=False)
+    legend_below(left)
 
     _kernel_axis(middle)
     _draw_kernel(middle, card, blue, "κ")
@@ -132,7 +150,9 @@ def activation_picture(card: Explanation, start: float = 0.6) -> Figure:
     middle.set_title("every cosine is fixed" if fixed is None else f"kernel map, ρ* = {fixed:.4g} (★)", fontsize=9)
 
     if card.approach.fixed_point is None:
-        why = "a linear layer:\ncosines never change" if fixed is None else "no one limit:\nsee the table of the card"
+        why = (
+            "a linear layer:\ncosines never change" if fixed is None else "no single limit:\nsee the table of the card"
+        )
         right.text(0.5, 0.5, why, ha="center", va="center", transform=right.transAxes)
         right.set_axis_off()
     else:
@@ -141,7 +161,7 @@ def activation_picture(card: Explanation, start: float = 0.6) -> Figure:
         if card.approach.by_kernel_map:
             _draw_bound(right, card, start)
         _distance_axis(right)
-        right.legend(frameon=False, fontsize=8)
+        legend_below(right, columns=1)
         right.set_title(f"{card.approach.form} convergence", fontsize=9)
     figure.suptitle(f"{card.activation.name}: {card.conclusion}", fontsize=11, x=0.01, ha="left")
     return figure
@@ -179,7 +199,7 @@ def comparison_picture(cards: Sequence[Explanation], start: float = 0.6) -> Figu
     left.set_title("activations, scaled as in the kernel map", fontsize=9)
     middle.set_title("kernel maps, attracting fixed points ★", fontsize=9)
     right.set_title(f"two inputs at cosine {start:g}, layer by layer", fontsize=9)
-    left.legend(frameon=False, fontsize=8)
+    legend_below(left)
     return figure
 
 

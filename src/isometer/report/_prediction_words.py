@@ -36,7 +36,7 @@ def _inside(found: Mapping[str, Any]) -> str:
     for place in found.get("leaves_band", ()):
         outside.setdefault(str(place["metric"]), []).append(int(place["layer"]))
     count = readings - sum(map(len, outside.values()))
-    told = f"Measured inside the band of theory at {count} of {readings} readings"
+    told = f"The measurement is inside the band of theory at {count} of {readings} readings"
     if not outside:
         return f"{told}."
     places = "; ".join(f"{describe(name).heading} {where(layers)}" for name, layers in outside.items())

@@ -106,8 +106,8 @@ def band_lines(bands: Sequence[xarray.Dataset], layers: int) -> list[str]:
             lines.append(f"this width by simulation, not theory: {band.attrs['draws']} networks, for {names}")
         elif band.attrs["band_until"] < layers - 1:
             lines.append(
-                f"the bands end at layer {band.attrs['band_until']}: beyond it fluctuations are as large as what "
-                "fluctuates, and the expansion in 1/width says nothing"
+                f"the bands end at layer {band.attrs['band_until']}: beyond it fluctuations are as large "
+                "as the mean, and the expansion in 1/width does not apply"
             )
     return lines
 
@@ -227,9 +227,17 @@ def prediction_picture(
         axis.set_xlabel("layer")
     for axis in axes.ravel()[len(names) :]:
         axis.set_axis_off()
-    axes.ravel()[0].legend(frameon=False, fontsize=7)
+    _legend(figure, axes.ravel()[0])
     figure.suptitle(setting(predicted), fontsize=9, x=0.01, ha="left")
     return figure
+
+
+def _legend(figure: Figure, axis: Any) -> None:
+    """One legend for all panels, below them."""
+    handles, labels = axis.get_legend_handles_labels()
+    if handles:
+        columns = min(len(labels), max(1, int(figure.get_figwidth() / 2.1)))
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
 
 
 def comparison_picture(
@@ -258,8 +266,7 @@ def comparison_picture(
                 axis.set_ylabel(describe(metric).heading)
         for axis in own[len(panels) :]:
             axis.set_axis_off()
-    handles, labels = axes.ravel()[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    _legend(figure, axes.ravel()[0])
     first = next(iter(panels.values()))[0]
     title = ", ".join(describe(metric).heading for metric in metrics)
     figure.suptitle(f"{title} · {_without_activation(first)}", fontsize=9, x=0.01, ha="left")
@@ -322,8 +329,8 @@ def print_comparison(console: Console, answers: Mapping[str, tuple[xarray.Datase
     console.print(table)
     layers = first.sizes["layer"]
     console.print(
-        f"outside: of {layers} layers, at how many theory is outside the 99.9 % interval of the simulated mean: "
-        "infinite width, this width (–: no band)",
+        f"outside: number of layers, of {layers}, at which theory is outside the 99.9 % interval of the simulated "
+        "mean: infinite width, this width (–: no band)",
         style="dim",
     )
     for name, (data, _) in answers.items():

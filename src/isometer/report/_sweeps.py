@@ -17,7 +17,7 @@ from scipy import stats
 
 from isometer.metrics._catalogue import describe
 from isometer.report._numbers import number
-from isometer.report._pictures import PALETTE, new_figure
+from isometer.report._pictures import PALETTE, legend_below, new_figure
 from isometer.trajectory import summarize
 
 if TYPE_CHECKING:
@@ -284,8 +284,7 @@ def _draw_lines(panel: Any, variable: xarray.DataArray, axis: str, slopes: Seque
         panel.set_yscale("log")
     if not panel.has_data():
         panel.text(0.5, 0.5, "infinite or undefined\nin every cell", ha="center", transform=panel.transAxes)
-    if panel.get_legend_handles_labels()[0]:
-        panel.legend(frameon=False, fontsize=7)
+    legend_below(panel, columns=1, size=7)
     if len(series) > _LINES:
         panel.annotate(f"{len(series) - _LINES} more lines", (0.02, 0.02), xycoords="axes fraction", fontsize=7)
     panel.set_xlabel(axis)

@@ -27,7 +27,7 @@ class TrainingRun:
     """What a page shows of a run.
 
     Attributes:
-        name: of the run.
+        name: name of the run.
         history: as `SignalMonitor.history`.
         warnings: `step`, `id`, `layers`, `reason` and `advice` each.
         findings: rows of `step`, `id` and `title`: what the doctor found at some steps.
@@ -51,8 +51,8 @@ def save_runs_page(runs: Sequence[TrainingRun], path: Path, *, title: str) -> Pa
 
     Args:
         runs: with the same layers, as far as they are to be compared.
-        path: of the file, in a folder that exists.
-        title: of the page.
+        path: path of the file, in a folder that exists.
+        title: title of the page.
 
     Returns:
         The path.

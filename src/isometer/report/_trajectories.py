@@ -18,7 +18,7 @@ from rich.text import Text
 
 from isometer.metrics._catalogue import describe
 from isometer.report._numbers import number
-from isometer.report._pictures import PALETTE, new_figure
+from isometer.report._pictures import PALETTE, legend_below, new_figure
 from isometer.trajectory import summarize
 
 if TYPE_CHECKING:
@@ -184,6 +184,6 @@ def theory_over_simulation(
     axis.set_xlabel("layer")
     axis.set_ylabel(describe("mean_cosine").title)
     axis.set_ylim(-0.1, 1.05)
-    axis.legend(frameon=False, title="line: theory (infinite width); band: simulated runs", ncols=2, fontsize=9)
+    legend_below(axis, columns=4, size=9, title="line: theory (infinite width); band: simulated runs")
     axis.set_title(title, fontsize=10)
     return figure

@@ -118,8 +118,8 @@ class Cell:
 
     Args:
         coordinates: its place on the grid: name → number or text.
-        configuration: what the function gets: numbers, text, None, lists, mappings and arrays; the coordinates unless
-            given.
+        configuration: what the function gets: numbers, text, None, lists, mappings and arrays; the coordinates by
+            default.
 
     Example:
         >>> cell = Cell({"width": 64}, {"width": 64, "depth": 10})
@@ -166,7 +166,7 @@ class Job:
         function: a pure function `(configuration, seed)` of a module, or `(configuration, seed, checkpoint)` for long
             cells, that returns an `xarray.Dataset`.
         axes: the grid: name → values, in the order of the dimensions.
-        cells: one per point of the grid, in its order; the grid itself unless given.
+        cells: one per point of the grid, in its order; the grid itself by default.
         combine: `(job, results by label) -> Dataset`; a cell that failed is absent from the results. By default the
             axes become dimensions.
         notes: JSON data kept beside the job, such as the command that made it.
@@ -192,7 +192,7 @@ class Job:
         if not self.cells:
             object.__setattr__(self, "cells", tuple(Cell(point) for point in points))
         elif [dict(cell.coordinates) for cell in self.cells] != points:
-            raise IsometerError(f"the job has {len(self.cells)} cells that are not its grid of {len(points)} points")
+            raise IsometerError(f"the job has {len(self.cells)} cells; expected the {len(points)} points of its grid")
         name_of(self.function), name_of(self.combine)  # raises for what a worker could not find
 
     @cached_property

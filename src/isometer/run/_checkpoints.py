@@ -31,7 +31,7 @@ class Checkpoint:
     Args:
         saved: what was saved before, if anything.
         write: where to put the bytes; without it nothing is kept.
-        note: where to put what the cell says of its progress.
+        note: where to put the cell's messages about its progress.
 
     Example:
         >>> kept = []
@@ -78,7 +78,7 @@ class Checkpoint:
             self._write(self._saved)
 
     def tell(self, text: str) -> None:
-        """Say how the cell is doing, for the progress bar; once a second is passed on, so call it freely.
+        """Report the cell's progress, for the progress bar; call it freely, at most one message a second is passed on.
 
         Example:
             >>> said = []

@@ -61,8 +61,8 @@ def code_version(function: Callable[..., Any]) -> str:
     """Version of the package of a function and a digest of the source that it can reach.
 
     The digest covers the function's module and every module of its top-level package and of the instrument that it
-    imports, directly or not, inside functions or outside. Of a package that hands names on, the modules count that
-    define the names which are used. Other packages count by their version, which each result records.
+    imports, directly or not, inside functions or outside. For a package that re-exports names, only the modules that
+    define the names in use count. Other packages count by their version, which each result records.
 
     Args:
         function: a function of a module.

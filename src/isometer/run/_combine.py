@@ -46,7 +46,8 @@ def combine_grid(job: Job, results: Mapping[str, xarray.Dataset]) -> xarray.Data
         clash = sorted(set(axes) & (set(data.data_vars) | set(data.dims)))
         if clash:
             raise IsometerError(
-                f"a cell's result has {clash[0]!r} as a variable or dimension, an axis of the grid — rename one"
+                f"a cell's result has {clash[0]!r} as a variable or dimension, which is also an "
+                "axis of the grid — rename one"
             )
     datasets = [data for _, data in present]
     indexes = {dim: _joined_index(datasets, dim) for dim in _union([data.dims for data in datasets])}

@@ -81,7 +81,7 @@ def run(
         job: what to compute.
         store: where results are kept: a `Store` or the path of one, made if there is none.
         name: under which the job is remembered; the store may hold any number of jobs.
-        workers: processes, as many as cores unless given; those of a local Dask cluster with `dask="local"`.
+        workers: processes, as many as cores by default; those of a local Dask cluster with `dask="local"`.
         dask: `"tcp://…"` of a scheduler or `"local"`.
         executor: an executor of your own instead, or a `Standing` that several runs share.
         observer: called with a `Status` whenever something changes and four times a second.

@@ -69,7 +69,7 @@ class Processes(Workers):
     """A pool of processes that start afresh, with one thread each.
 
     Args:
-        count: number of processes; as many as this process may use cores unless given.
+        count: number of processes; as many as this process may use cores by default.
 
     Example:
         >>> Processes(2).slots

@@ -164,19 +164,19 @@ def checked(content: bytes, key: str) -> bytes:
         >>> checked(content[:-1], "ab" * 32)
         Traceback (most recent call last):
         ...
-        isometer.run._files.CellFileError: truncated or altered: its checksum does not fit
+        isometer.run._files.CellFileError: truncated or altered: its checksum does not match
     """
     if not content:
         raise CellFileError("empty")
     found = _MARK.search(content)
     if found is None:
-        raise CellFileError("foreign or cut short: no mark of a cell")
+        raise CellFileError("foreign or truncated: no mark of a cell")
     start, end = found.span(1)
     digest = hashlib.sha256(content[:start])
     digest.update(_ZEROS)
     digest.update(memoryview(content)[end:])
     if digest.hexdigest().encode() != found.group(1):
-        raise CellFileError("truncated or altered: its checksum does not fit")
+        raise CellFileError("truncated or altered: its checksum does not match")
     if found.group(2).decode() != key:
         raise CellFileError(f"foreign: it is the result of cell {found.group(2).decode()[:12]}…")
     return content

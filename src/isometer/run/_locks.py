@@ -37,7 +37,7 @@ class Lease:
                 descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
             except OSError as problem:
                 raise IsometerError(
-                    f"cannot write {str(path)!r}: {problem.strerror} — check space and rights"
+                    f"cannot write {str(path)!r}: {problem.strerror} — check free space and permissions"
                 ) from None
             if not locked(descriptor):
                 os.close(descriptor)

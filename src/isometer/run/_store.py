@@ -259,7 +259,7 @@ class Store:
         return sorted(path.stem for path in (self.path / "jobs").glob("*.json"))
 
     def save_job(self, name: str, job: Job) -> None:
-        """Keep what a job asks for, its arrays included."""
+        """Keep the record of a job, its arrays included."""
         for digest, array in job.arrays.items():
             target = self.path / "data" / f"{digest}.npy"
             if not target.is_file():
@@ -312,7 +312,7 @@ class _Arrays(dict[str, np.ndarray[Any, Any]]):
         except Exception as problem:  # NumPy reads a damaged header as Python, with any error
             raise StoreError(f"cannot read {str(path)!r} ({problem}) — {_AGAIN}") from None
         if array_digest(array) != digest:
-            raise StoreError(f"{str(path)!r} was altered: its digest does not fit — {_AGAIN}")
+            raise StoreError(f"{str(path)!r} was altered: its digest does not match — {_AGAIN}")
         self[digest] = array
         return array
 
@@ -324,6 +324,6 @@ def _array(content: bytes) -> np.ndarray[Any, Any]:
         raise ValueError("another version of the format")
     shape, fortran, dtype = np.lib.format.read_array_header_1_0(page)
     if dtype.kind not in "biufc" or math.prod(shape) * dtype.itemsize != len(content) - page.tell():
-        raise ValueError("the header does not fit the numbers")
+        raise ValueError("the header does not match the numbers")
     flat = np.frombuffer(content, dtype, offset=page.tell())
     return flat.reshape(shape, order="F" if fortran else "C").copy(order="A")

@@ -158,8 +158,8 @@ def clean_store(store: Store, *, unused: bool = False, dry: bool = False) -> lis
 
     Args:
         store: the store.
-        unused: also remove whole results that no job asks for: those of other code and of earlier grids.
-        dry: remove nothing, only say what would go.
+        unused: also remove intact results that no job needs: those of other code and of earlier grids.
+        dry: remove nothing, only list what would be removed.
 
     Returns:
         What was removed, or would be.

@@ -35,7 +35,7 @@ class WorkOrder:
         function: `module:name`.
         code: version of the code that the client has.
         configuration: of the cell.
-        seed: of the cell.
+        seed: seed of the cell.
         saved: its checkpoint, if there is one.
         keep: where a checkpoint goes: a function of key and bytes that can be sent to a worker.
 

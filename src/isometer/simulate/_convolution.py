@@ -155,7 +155,7 @@ def draw_kernel(
         channels_out: channels of this layer.
         channels_in: channels of the layer before.
         generator: source of the randomness, on the CPU; numbers are drawn in float64 whatever the dtype.
-        dtype: of the result.
+        dtype: dtype of the result.
 
     Returns:
         `(channels_out, channels_in, kernel_size, kernel_size)`.
@@ -194,7 +194,7 @@ def convolution_matrix(kernel: torch.Tensor, height: int, width: int, *, padding
     Args:
         kernel: `(channels_out, channels_in, k, k)`.
         height: of the image.
-        width: of the image.
+        width: width of the image.
         padding: `circular` or `zero`.
 
     Returns:
@@ -249,11 +249,11 @@ def simulate_convolution(
         runs: independent draws of all weights.
         metrics: names of `isometer.metrics.METRICS` that need no gradient, read off the flattened
             `(n, channels · height · width)`.
-        seed: of all runs.
-        at: `post`, what a layer hands to the next one, or `pre`, what its activation is given (after a norm in that
+        seed: seed of all runs.
+        at: `post`, what a layer passes to the next one, or `pre`, what its activation is given (after a norm in that
             place), the output of a block that begins with its activation (003/fig-5).
-        dtype: of the computation.
-        device: of the computation.
+        dtype: dtype of the computation.
+        device: device of the computation.
 
     Returns:
         `run × layer`, layer 0 being the input: every metric, and `log_norm`, the logarithm of the Frobenius norm;

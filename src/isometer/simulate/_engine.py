@@ -54,7 +54,7 @@ def simulate(
     so a run's numbers do not depend on how many there are, bit for bit (on one CPU type and one set of versions). The
     computation uses one thread. Gradients cost a backward pass, whose memory grows with depth; nothing else does.
 
-    Of a network with positions, metrics read samples flattened to `(n, features · positions)`; those of sequences
+    In a network with positions, metrics read samples flattened to `(n, features · positions)`; those of sequences
     (`isometer.metrics.SEQUENCE_METRICS`) read tokens one by one.
 
     Samples that are equal in the input stay equal, exactly. Other linear dependencies hold up to rounding, which
@@ -64,7 +64,7 @@ def simulate(
         spec: the network.
         batch: the input, `(n, d)` for all runs or `(runs, n, d)`, `(n, features, *positions)` for a network with
             positions, as torch has images, or the same flattened; half precision and integers are converted to `dtype`.
-            Or ten samples by name, `"correlated:0.9"` (see `isometer.data.make_batch`); Gaussian ones unless given.
+            Or ten samples by name, `"correlated:0.9"` (see `isometer.data.make_batch`); Gaussian ones by default.
         runs: number of independent networks.
         metrics: names of `isometer.metrics.METRICS`, those of sites and tokens excepted, or functions of a tensor
             `(runs, n, d)` with one number per run.
@@ -255,7 +255,7 @@ def checked_batch(
             f"batch has shape {shape}; expected (samples, features) or (runs, samples, features), none 0"
         )
     if len(shape) == 3 and shape[0] != runs:
-        raise IsometerError(f"batch has {shape[0]} inputs for {runs} runs; expected as many — pass runs={shape[0]}")
+        raise IsometerError(f"batch has {shape[0]} inputs for {runs} runs; expected one per run — pass runs={shape[0]}")
     if not bool(torch.isfinite(tensor).all()):
         bad = int((~torch.isfinite(tensor)).sum())
         raise IsometerError(

@@ -69,7 +69,7 @@ def ergodic_average(
         layers: number of layers of every chain that are averaged over.
         metrics: names, gradients excepted, or functions of a tensor `(…, n, d)` with one number each.
         seed: seed of the weights.
-        burn_in: layers left out at the start; a tenth of `layers` unless given.
+        burn_in: layers left out at the start; a tenth of `layers` by default.
         chains: independent chains run side by side.
         every: layers from one measurement to the next; neighbours of wide networks are nearly equal.
         batches: batch means per chain.
@@ -199,8 +199,8 @@ def _check_scale(spec: Chain, metrics: Sequence[Measured], moments: bool) -> Non
     if absolute or moments:
         what = absolute[0] if absolute else "moments"
         raise IsometerError(
-            f"{what} depends on the scale, and a chain without normalisation, bias or bounded activation has none of "
-            "its own: its norm has no average — add norm='batch', or choose only metrics such as stable_rank"
+            f"{what} depends on the scale, which a chain without normalisation, bias or bounded activation does not "
+            "fix: its norm has no average — add norm='batch', or choose only metrics such as stable_rank"
         )
 
 

@@ -40,9 +40,9 @@ class Streams:
         kind: `"normal"` or `"uniform"`.
         need: the largest count of one call of `take`.
         like: a tensor with the dtype and device of the numbers.
-        total: how many numbers will be asked for in all, None if that is unknown or large.
+        total: how many numbers will be requested in all, None if that is unknown or large.
         keep: hand out memory that is not used again (for a backward pass).
-        place: of a step in a network, where every step has streams of its own.
+        place: place of a step in a network, where every step has streams of its own.
 
     Example:
         >>> like = torch.zeros(())

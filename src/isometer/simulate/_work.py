@@ -144,7 +144,7 @@ def simulation_work(sizes: Sizes, *, slots: int | None = None) -> Work:
 
     Args:
         sizes: of the simulation.
-        slots: runs computed together, as many as `sizes` has unless given.
+        slots: runs computed together, as many as `sizes` has by default.
 
     Example:
         >>> from isometer.spec import Spec

@@ -34,7 +34,7 @@ class Check:
         predicted: by theory, at infinite width.
         simulated: mean over runs.
         low, high: its 95 % interval.
-        width, runs: of the simulation.
+        width, runs: width and number of runs of the simulation.
         slack: what finite width may add to the difference: of the order depth/width, or what half the width adds.
 
     Example:
@@ -90,7 +90,7 @@ class Answer(Displayed):
         solutions: all values that solve it, where there are several; α and β of DeepNorm.
         published: what published bounds require.
         check: by simulation, if requested; of a curve, of the point that is furthest from theory.
-        networks: of a curve, the network at each point that has a solution.
+        networks: for a curve, the network at each point that has a solution.
 
     Example:
         >>> from isometer import Spec, solve

@@ -39,7 +39,7 @@ def checked(
         answer: to a question about a chain.
         inputs: the batch, of which at most 12 samples are used.
         gram: or its Gram matrix.
-        kind: of the kernel, where the question was about one.
+        kind: kind of the kernel, where the question was about one.
         width, runs, seed: of the simulation.
 
     Example:

@@ -146,7 +146,7 @@ def least_depth(spec: Spec, inputs: ArrayLike, *, condition: float, kind: Kind =
     Args:
         spec: a chain, or a network with one repeat; its own depth does not matter.
         inputs: (n, d), samples by features.
-        condition: the condition number asked for, above 1.
+        condition: the required condition number, above 1.
         kind: "nngp" or "ntk".
 
     Returns:

@@ -62,7 +62,7 @@ def edge_of(
         spec: the network; the number's own value does not matter, and all steps that have it get the same.
         unknown: `"gain"`, `"gamma"`, `"bias_variance"` or `"activation_gain"`.
         between: where to look, on a logarithmic scale.
-        mean_square: of the inputs.
+        mean_square: mean square of the inputs.
 
     Returns:
         An `Answer`; the smallest solution, with all of them in `solutions`.
@@ -145,7 +145,7 @@ def edge_curve(
         spec: the network.
         unknown: what is solved for.
         along: what is given.
-        values: of it.
+        values: values of it.
         between, mean_square: as for `edge_of`.
 
     Returns:
@@ -158,7 +158,9 @@ def edge_curve(
         [1.1934, 1.4093]
     """
     if along == unknown:
-        raise IsometerError(f"{unknown} is solved for and given; expected two numbers of the network — name another")
+        raise IsometerError(
+            f"{unknown} is both solved for and given; expected two different numbers of the network — name another"
+        )
     if not values:
         raise IsometerError(f"no values of {along} are given; expected some — bias-variance=0.01:0.5:11, for example")
     rows = []

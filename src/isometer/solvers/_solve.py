@@ -60,12 +60,12 @@ def solve(
     - `solve("gain", spec)`, and `"gamma"`, `"bias_variance"`, `"activation_gain"`: the value at the edge of chaos;
     - `solve("gain", spec, along={"bias_variance": [0.01, 0.1]})`: the edge as a curve.
 
-    Of transformers with full attention, for tokens of which all pairs have one cosine:
+    For transformers with full attention and tokens whose pairs all have the same cosine:
 
     - `solve("depth", spec, token_cosine=0.99)`: the least number of blocks at which the cosine of tokens reaches 0.99;
     - `solve("skip", spec)`, or `"branch"`: the strength at which tokens that are nearly alike neither part nor merge;
     - `solve("qk_gain", spec, entropy=0.1)`: the gain of queries and keys from which on the entropy of attention is
-      below a share of log T, 0.1 unless given;
+      below a share of log T, 0.1 by default;
     - `solve("branch", spec, update=100)`: the strength at which a step of gradient descent of rate η moves the
       function by 100 η;
     - `solve("deepnorm", spec)`: α beside branches and β of weights.
@@ -73,15 +73,15 @@ def solve(
     Args:
         unknown: what to solve for: `"depth"`, or one of the numbers above.
         spec: the network; what is solved for is replaced.
-        inputs: the batch `(n, d)`; of the edge of chaos its mean square counts, 1 unless given.
+        inputs: the batch `(n, d)`; for the edge of chaos only its mean square matters, 1 by default.
         gram: or its Gram matrix, for bands and the edge.
-        condition, cosines, gradients: what is asked of a depth; one of them.
-        kind: of the kernel.
+        condition, cosines, gradients: the requirement on a depth; one of them.
+        kind: kind of the kernel.
         along: a second number of the network with values.
         between: where a number is looked for.
         most: the largest depth for bands and for `token_cosine`.
-        token_cosine, entropy, update: what is asked of a transformer.
-        cosine: of two tokens at its input.
+        token_cosine, entropy, update: the requirement on a transformer.
+        cosine: cosine of two tokens at its input.
         check: simulate the answer at finite width too, which needs torch.
         checking: `width`, `runs` and `seed` of that simulation; transformers keep their own width.
 
@@ -149,7 +149,7 @@ def _tokens(
     fits = {"depth": ("token_cosine",), "qk_gain": ("entropy", "update"), "deepnorm": ()}.get(unknown, ("update",))
     if len(asked) > 1 or not set(asked) <= set(fits):
         raise IsometerError(
-            f"{unknown} is asked for {' and '.join(asked)}; expected {' or '.join(fits) or 'nothing more'}, one at most"
+            f"{unknown} and {' and '.join(asked)} are given; expected {' or '.join(fits) or 'neither'}, at most one"
         )
     if token_cosine is not None:
         return depth_of_cosine(spec, token_cosine, cosine=cosine, most=most), "depth"
@@ -185,7 +185,8 @@ def _depth(
     if len(asked) != 1:
         came = " and ".join(asked) or "nothing"
         raise IsometerError(
-            f"a depth is asked for {came}; expected one of condition, cosines and gradients — condition=10, for example"
+            f"a depth needs one condition and got {came}; expected condition, cosines or gradients — "
+            "condition=10, for example"
         )
     if condition is not None:
         if inputs is None:

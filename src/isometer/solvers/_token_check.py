@@ -33,7 +33,7 @@ def token_checked(
     Args:
         answer: of a solver of tokens.
         about: what it requested.
-        cosine: of two tokens at the input.
+        cosine: cosine of two tokens at the input.
         runs, seed: of the simulation.
 
     Example:

@@ -114,7 +114,7 @@ def entropy_collapse(
     Args:
         spec: a network over a sequence, with full attention.
         share: of log T, in the block with the least entropy.
-        cosine: of two tokens at the input.
+        cosine: cosine of two tokens at the input.
         between: where to look.
 
     Example:
@@ -165,7 +165,7 @@ def depth_of_cosine(spec: Spec, token_cosine: float, *, cosine: float = 0.0, mos
     Args:
         spec: a network with one repeat, the blocks; how many it has does not matter.
         token_cosine: 1 − ε.
-        cosine: of two tokens at the input.
+        cosine: cosine of two tokens at the input.
         most: the largest number that is looked at.
 
     Example:
@@ -215,7 +215,7 @@ def bounded_update(
         spec: a network over a sequence, with full attention.
         unknown: `"branch"`, say.
         update: c·ΔF over the rate, as `isometer.theory.transformers.function_growth` has it.
-        cosine: of two tokens at the input.
+        cosine: cosine of two tokens at the input.
         between: where to look.
 
     Example:
@@ -257,7 +257,7 @@ def deepnorm(spec: Spec, *, cosine: float = 0.0) -> Answer:
 
     Args:
         spec: a network of equal blocks with the norm after the addition.
-        cosine: of two tokens at the input.
+        cosine: cosine of two tokens at the input.
 
     Example:
         >>> spec = Spec("gpt(blocks=8, width=32, heads=4, tokens=8, norm='post', causal=False)")
@@ -334,7 +334,7 @@ def _deepened(spec: Spec, alpha: float, beta: float) -> Spec:
 def _place(spec: Spec) -> int:
     place = next((at for at, step in enumerate(spec.composition) if isinstance(step, Repeat)), None)
     if place is None:
-        raise IsometerError("the question is about blocks, and the network repeats none — write repeat(…, times)")
+        raise IsometerError("the question is about blocks, but the network repeats none — write repeat(…, times)")
     return place
 
 

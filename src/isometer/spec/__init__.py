@@ -24,7 +24,7 @@ Every recurrence of the papers is a spec, and `recurrence(ID, width=…, depth=�
 - 001/rec-6.11, `φ(α_ℓ BN(W X))`: the same with tanh or sin and `activation_gain=PowerLaw(layer=-0.4)`.
 - 002/eq-rec-vanilla, `H + γ W F(H)`: `order=("activation", "weights", "norm")`, no norm, `residual=γ`.
 - 002/eq-5, `BN(H + γ W F(H))`: `order=("activation", "weights", "residual", "norm")`, `norm="batch-rescale"`,
-  `weights="uniform"`, `weight_scaling="unit"` (002/def-1), `residual=γ`, ∞ unless given.
+  `weights="uniform"`, `weight_scaling="unit"` (002/def-1), `residual=γ`, ∞ by default.
 - 002/init-asym: `weights="asymmetric"`; 002/op-whitening: `norm="whiten"`.
 - 003/net-act, `BN(W F(Q))`: `norm="batch-unit"`, `order=("activation", "weights", "norm")`.
 - 004/eq-1, `m^{-1/2} σ(W x)`: `weight_scaling="unit"`, `scale="1/sqrt(width)"`.

@@ -47,7 +47,7 @@ class Chain(Spec):
         activation_gain: α_ℓ; a number, one per layer, or a `PowerLaw`.
         order: the order of the steps.
         scale: factor at the end of the layer, a number or `"1/sqrt(width)"` of the layer's own width.
-        input_width: features of the batch; those of the first layer unless given.
+        input_width: features of the batch; those of the first layer by default.
 
     Example:
         >>> spec = Spec(width=64, depth=3, activation="tanh", norm="batch", weights="orthogonal")
@@ -113,7 +113,7 @@ class Chain(Spec):
                 raise SpecError(f"width is empty; expected one number per layer — {fix}")
             if self.depth is not None and self.depth != len(widths):
                 raise SpecError(
-                    f"width has {len(widths)} numbers, depth is {self.depth}; expected as many — drop depth"
+                    f"width has {len(widths)} numbers, depth is {self.depth}; expected the same number — drop depth"
                 )
             return widths
         return whole(given, "width", fix)

@@ -26,7 +26,7 @@ _WHAT = {
 
 
 def with_depth(spec: Spec, depth: int) -> Spec:
-    """The network at another depth: the layers of a chain, or the turns of its one repeat.
+    """The network at another depth: the layers of a chain, or the repetitions of its one repeat.
 
     Example:
         >>> print(with_depth(Spec("input(4) > dense > repeat(dense > act('relu'), 3) > dense(1)"), 5))
@@ -37,7 +37,7 @@ def with_depth(spec: Spec, depth: int) -> Spec:
     repeats = [place for place, step in enumerate(spec.composition) if isinstance(step, Repeat)]
     if len(repeats) != 1:
         raise SpecError(
-            f"the network {spec} has {len(repeats)} repeats; expected one, whose turns are its depth — write "
+            f"the network {spec} has {len(repeats)} repeats; expected one, whose repetitions are its depth — write "
             "repeat(…, times) once"
         )
     steps = [replace(step, times=depth) if isinstance(step, Repeat) else step for step in spec.composition]
@@ -109,7 +109,7 @@ def with_ends(spec: Spec, features: int | None = None) -> Spec:
 
     Args:
         spec: the network.
-        features: of what enters an input layer; those of the network unless given.
+        features: features that enter an input layer; those of the network by default.
 
     Example:
         >>> print(with_ends(Spec("input(4) > repeat(residual(act('relu') > dense), 3) > norm('rms')")))

@@ -124,9 +124,9 @@ def chain_from_options(
         weights: the law of the weights.
         gain: factor of the weights; `"forward"` for the principled gain (`forward_gain`), which is also the default for
             the laws that leave their size to it (gaussian, uniform, orthogonal). The default of others is 1.
-        bias_variance: of the biases of every dense step.
+        bias_variance: variance of the biases of every dense step.
         gamma: γ, the strength of the branch beside a skip connection; None or infinity for no skip.
-        input_width: features of the input, those of a layer unless given.
+        input_width: features of the input, those of a layer by default.
 
     Returns:
         The chain.

@@ -85,13 +85,13 @@ class _TreeReader:
         for place, part in enumerate(self._sequence(node)):
             if isinstance(part, ast.Call) and _name(part) == "input":
                 if place:
-                    raise self._error(part, "input stands after a step", "input first")
+                    raise self._error(part, "input comes after a step", "input first")
                 shape = self._input(part)
                 continue
             found, own = self._steps(part)
             if own is not None:
                 if place and (steps or shape is not None):
-                    raise self._error(part, "a preset that brings its own input stands after a step", "it first")
+                    raise self._error(part, "a preset that contains an input comes after a step", "it first")
                 shape = own
             steps.extend(found)
         return tuple(steps), shape
@@ -102,7 +102,7 @@ class _TreeReader:
             return [node]
         for op in node.ops:
             if not isinstance(op, ast.Gt):
-                raise self._error(node, "steps are joined by another sign", "a > b > c")
+                raise self._error(node, "steps are joined by another operator", "a > b > c")
         return [part for one in (node.left, *node.comparators) for part in self._sequence(one)]
 
     def _body(self, node: ast.expr) -> tuple[Step, ...]:
@@ -110,13 +110,13 @@ class _TreeReader:
             return ()
         steps, shape = self.network(node)
         if shape is not None:
-            raise self._error(node, "an input stands inside of a step", "it at the beginning of the network")
+            raise self._error(node, "an input is inside a step", "it at the beginning of the network")
         return steps
 
     def _steps(self, node: ast.expr) -> Network:
         name = _name(node)
         if name is None:
-            raise self._error(node, f"{ast.unparse(node)[:40]} stands where a step should", "a step such as dense(64)")
+            raise self._error(node, f"{ast.unparse(node)[:40]} is not a step", "a step such as dense(64)")
         arguments, named = ([], {}) if isinstance(node, ast.Name) else self._arguments(node)
         try:
             if name in WORDS:
@@ -216,12 +216,12 @@ class _TreeReader:
                 if value < 0:
                     raise self._error(node, f"sqrt of {value}", "a number of at least 0")
                 return math.sqrt(value)
-        raise self._error(node, f"{ast.unparse(node)[:40]} stands where a value should", "a number, a text or a list")
+        raise self._error(node, f"{ast.unparse(node)[:40]} is not a value", "a number, a text or a list")
 
     def _number(self, node: ast.expr) -> float:
         value = self._value(node)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._error(node, f"{value!r} stands where a number should", "a number")
+            raise self._error(node, f"{value!r} is not a number", "a number")
         return value
 
     def _arithmetic(self, node: ast.BinOp) -> float:

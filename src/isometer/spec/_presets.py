@@ -51,7 +51,7 @@ def preln_mlp(
     Args:
         width: features between blocks.
         blocks: how many.
-        hidden: features inside a block, four times the width unless given.
+        hidden: features inside a block, four times the width by default.
         activation: φ.
         norm: its name.
         branch: factor of the branch.

@@ -60,7 +60,7 @@ def value_at(value: Schedule, turn: int, turns: int, name: str) -> float:
         return value.at(turn, turns)
     if isinstance(value, tuple):
         if len(value) != turns:
-            raise SpecError(f"{name} has {len(value)} numbers; expected {turns}, one per turn — or pass one")
+            raise SpecError(f"{name} has {len(value)} numbers; expected {turns}, one per repetition — or pass one")
         return value[turn - 1]
     return value
 
@@ -138,7 +138,7 @@ def _executed_step(step: Step, shape: Shape, turn: int, turns: int) -> tuple[Ste
             axes = len(shape.axes)
             if not axes:
                 raise SpecError(
-                    "conv stands where there are no positions; expected some — begin with input(3, [32, 32])"
+                    "conv is used where there are no positions; expected some — begin with input(3, [32, 32])"
                 )
             sizes: dict[str, Any] = {
                 name: _per_axis(getattr(step, name), axes, name) for name in ("kernel", "stride", "dilation")
@@ -152,7 +152,7 @@ def _executed_step(step: Step, shape: Shape, turn: int, turns: int) -> tuple[Ste
         case Pool():
             if not shape.axes:
                 raise SpecError(
-                    "pool stands where there are no positions; expected some — begin with input(3, [32, 32])"
+                    "pool is used where there are no positions; expected some — begin with input(3, [32, 32])"
                 )
             if step.size is None:
                 return step, Shape(shape.width)
@@ -164,7 +164,7 @@ def _executed_step(step: Step, shape: Shape, turn: int, turns: int) -> tuple[Ste
         case Upsample():
             if not shape.axes:
                 raise SpecError(
-                    "upsample stands where there are no positions; expected some — begin with input(3, [32, 32])"
+                    "upsample is used where there are no positions; expected some — begin with input(3, [32, 32])"
                 )
             repeats = _per_axis(step.repeats, len(shape.axes), "repeats")
             return Upsample(repeats), replace(shape, axes=tuple(map(mul, shape.axes, repeats)))
@@ -176,7 +176,7 @@ def _executed_step(step: Step, shape: Shape, turn: int, turns: int) -> tuple[Ste
         case Attention():
             if len(shape.axes) != 1:
                 raise SpecError(
-                    "attention stands where there is no sequence; expected one — begin with input(64, [16])"
+                    "attention is used where there is no sequence; expected one — begin with input(64, [16])"
                 )
             if step.head_width is None:
                 if shape.width % step.heads:
@@ -213,7 +213,7 @@ def _per_axis(sizes: tuple[int, ...], axes: int, name: str) -> tuple[int, ...]:
     if len(sizes) == axes:
         return sizes
     if len(sizes) > 1:
-        raise SpecError(f"{name} has {len(sizes)} numbers for {axes} axes of positions; expected as many, or one")
+        raise SpecError(f"{name} has {len(sizes)} numbers for {axes} axes of positions; expected {axes}, or one")
     return sizes * axes
 
 

@@ -109,7 +109,7 @@ def read_spec(path: str | Path) -> Spec:
     """The spec in a JSON file: an object with the `network` as text, or with the fields of a chain.
 
     Args:
-        path: of the file.
+        path: path of the file.
 
     Returns:
         The spec. An `OldSpecWarning` shows the fields of a chain as a network.

@@ -46,7 +46,7 @@ class Spec(Displayed, metaclass=_SpecType):
         network: text, or steps; nothing for a chain.
         width: features of the input, where the network does not say.
         positions: sizes of the input's axes of positions, where the network does not say.
-        fields: of a chain, see `Chain`.
+        fields: fields of a chain, see `Chain`.
 
     Example:
         >>> spec = Spec("input(64) > repeat(dense > norm('batch') > act('tanh'), 3)")
@@ -108,7 +108,7 @@ class Spec(Displayed, metaclass=_SpecType):
     def executed_layers(self) -> Iterator[tuple[tuple[Step, ...], Shape]]:
         """What is executed, layer by layer, with the shape after each layer.
 
-        A layer is one turn of a repeat; outside of repeats one begins at every step that has weights.
+        A layer is one repetition of a repeat; outside of repeats a layer begins at every step that has weights.
 
         Example:
             >>> [len(steps) for steps, _ in Spec("input(4) > dense > repeat(dense > act('relu'), 2)").executed_layers()]

@@ -87,7 +87,7 @@ class Dense:
     """x ↦ x Wᵀ, W a random matrix; the same W at every position.
 
     Args:
-        width: features that leave; as many as enter unless given.
+        width: features that leave; as many as enter by default.
         gain: factor of the weights.
         weights: the law of W, one of `WEIGHT_LAWS` (`Chain` says what each is).
         weight_scaling: `"unit"` drops the fan_in from `gaussian` and `uniform`.
@@ -241,11 +241,11 @@ class Convolution:
 
     Args:
         kernel: its size along each axis of the positions.
-        channels: features that leave; as many as enter unless given.
+        channels: features that leave; as many as enter by default.
         padding: `"circular"`, `"zeros"`, `"reflect"`, or `"valid"` for none.
-        stride: of the positions that are kept.
+        stride: stride of the positions that are kept.
         dilation: distance of neighbouring offsets.
-        groups: of channels that do not mix; as many as channels for a depthwise convolution.
+        groups: number of groups of channels that do not mix; as many as channels for a depthwise convolution.
         gain: factor of the weights.
         weights: their law, `"gaussian"` or `"orthogonal"` (the whole kernel as one matrix) or `"delta-orthogonal"`
             (an orthogonal matrix at the centre, zero elsewhere).
@@ -330,9 +330,9 @@ class Attention:
 
     Args:
         heads: number of heads.
-        head_width: features of a head; width / heads unless given.
-        qk_gain: factor of query and key weights, whose entries have variance gain²/width; with `qk_norm` the factor
-            of the norm instead, behind weights of variance 1/width.
+        head_width: features of a head; width / heads by default.
+        qk_gain: factor of query and key weights, whose entries have variance gain²/width; with `qk_norm` the factor of
+            the norm instead, after weights of variance 1/width.
         value_gain: factor of the value weights.
         output_gain: factor of the output weights.
         causal: a position sees itself and those before it only.
@@ -341,7 +341,7 @@ class Attention:
         rotary: rotary positions: pairs of features of queries and keys are turned by position · base^(−2p/head_width),
             p = 0, 1, …; heads need an even width.
         rotary_base: base.
-        key_heads: heads of keys and values, fewer than `heads` for grouped keys; as many unless given.
+        key_heads: heads of keys and values, fewer than `heads` for grouped keys; as many by default.
         weights: `"gaussian"` or `"orthogonal"`, of value and output.
         score_scale: factor of the scores.
 
@@ -385,7 +385,7 @@ class Attention:
 
     @property
     def rotary_angles(self) -> tuple[float, ...]:
-        """By how much one position turns each pair of features of an executed step; empty without rotary positions."""
+        """By how much one position rotates each pair of features, when executed; empty without rotary positions."""
         if not self.rotary:
             return ()
         assert self.head_width is not None

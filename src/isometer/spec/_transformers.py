@@ -85,9 +85,9 @@ def gpt(
     Args:
         width: features of a token.
         blocks: how many.
-        heads: of attention.
+        heads: number of heads of attention.
         tokens: length of the sequence.
-        hidden: features inside the MLP, four times the width unless given; 0 leaves the MLP out.
+        hidden: features inside the MLP, four times the width by default; 0 leaves the MLP out.
         activation: of the MLP.
         norm: where the norm stands: `pre`, `post` (after the addition), `sandwich` (before and after each branch),
             `peri` (the same, and once on the embedded tokens), `deep` (`post` with the factors of DeepNorm beside

@@ -257,15 +257,15 @@ def explain(
     """Analyse an activation: moments, gains, Hermite spectrum, kernel map, fixed point, rate, outlook over depth.
 
     Args:
-        source: a name, an expression, a callable, a torch module; or a network, which brings all the rest.
+        source: a name, an expression, a callable, a torch module; or a network, which determines everything else.
         norm: "none", "layer" or "rms".
         norm_position: `"pre"` or `"post"` the activation, or after the `"sum"` with the skip, as everywhere.
         residual: γ, the strength of the branch beside a skip connection; None for no skip.
-        gain: factor of the weights, the principled one unless given.
-        bias_variance: of the biases.
+        gain: factor of the weights, the principled one by default.
+        bias_variance: variance of the biases.
 
     Returns:
-        An `Explanation`; of a network that is not one layer repeated, or whose layers differ, a `NetworkExplanation`.
+        An `Explanation`; for a network that is not one layer repeated, or whose layers differ, a `NetworkExplanation`.
 
     Example:
         >>> from isometer.theory import explain

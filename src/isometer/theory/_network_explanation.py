@@ -23,7 +23,7 @@ class NetworkExplanation:
 
     Args:
         spec: the network, without positions.
-        point: χ, variance and cosine over its last turn.
+        point: χ, variance and cosine over its last repetition.
 
     Example:
         >>> from isometer.theory import explain
@@ -77,7 +77,7 @@ class NetworkExplanation:
         return self.point.verdict
 
     def path(self, cosine: float, depth: int | None = None) -> ExchangeablePath:
-        """Two inputs of unit mean square and this cosine, layer by layer; `depth` is the turns of its one repeat.
+        """Two inputs of unit mean square and this cosine, layer by layer; `depth` counts repetitions of its one repeat.
 
         Example:
             >>> from isometer.theory import explain

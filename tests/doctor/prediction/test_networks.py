@@ -123,7 +123,7 @@ def test_running_statistics_are_refused_by_name() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.Unflatten(1, (2, 4)), nn.BatchNorm1d(2), nn.ReLU(), nn.Conv1d(2, 2, 1))
     reason = why_no_network(model.eval(), probe(model.eval(), torch.randn(4, 8)))
     assert reason.endswith(
-        "2: batch norm uses running statistics; the theory has those of the batch — probe in train mode"
+        "2: batch norm uses running statistics; theory uses those of the batch — probe in train mode"
     )
 
 

@@ -21,6 +21,7 @@ from support.difficult.subject import TRAITS
 from support.probing.fingerprint import Fingerprint, differences
 from support.probing.harness import CONDITIONS, OPERATIONS, Patient, Result, examine
 from support.probing.suites import INTERRUPTED_EVERYWHERE
+from support.probing.tables import amended, summary
 
 # An interruption may come in a callback of the garbage collector, which cannot raise.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -239,7 +240,91 @@ def test_the_harness_notices_another_output() -> None:
     result = examine(Patient("hidden", (), build), "forward", "plain")
     assert result.changed == ["the model gives another output", "the model gives another second output",
                               "the model gives other gradients"]  # fmt: skip
-    assert calls[0] == 2
+    assert result.outcome == "changed"
+    assert calls[0] > 3  # instances that nobody examines, too
+
+
+_HIDDEN = [1.0]
+
+
+class _Hides(nn.Linear):
+    """Computes with what no walk over objects reaches."""
+
+    def __init__(self, step: float) -> None:
+        super().__init__(3, 3)
+        self.step = step
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        _HIDDEN[0] += self.step
+        return super().forward(x) * _HIDDEN[0]
+
+
+def _hidden(step: float) -> Patient:
+    def build() -> Subject:
+        torch.manual_seed(0)
+        return Subject(_Hides(step), torch.ones(4, 3))
+
+    return Patient("hidden", (), build)
+
+
+def test_a_model_that_nobody_reproduces_is_no_evidence() -> None:
+    result = examine(_hidden(1.0), "nothing", "plain")
+    assert result.outcome == "irreproducible"
+    assert result.unsteady.startswith("without any examination it gives another output")
+    assert result.changed == []
+
+
+def test_what_the_process_computes_otherwise_is_a_change() -> None:
+    patient = _hidden(0.0)
+    patient.expected(gradients=False)
+    _HIDDEN[0] += 1.0
+    result = examine(patient, "nothing", "plain")
+    assert result.outcome == "changed"
+    assert result.changed[-1] == "the process computes something else for a new instance, too"
+
+
+def test_too_little_memory_is_no_evidence() -> None:
+    patient, left = _hidden(0.0), [2]
+
+    def build() -> Subject:
+        subject = _hidden(0.0).subject(gradients=False)
+
+        def hook(*_: object) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 90316800 bytes")
+
+        subject.model.register_forward_hook(hook)
+        return subject
+
+    patient = Patient("large", (), build)
+    result = examine(patient, "nothing", "plain")
+    assert (result.outcome, result.unsteady) == ("irreproducible", "there is not enough memory to compute it")
+
+
+def _row(model: str, outcome: str, condition: str = "plain", suite: str = "lines") -> dict[str, str]:
+    return {"suite": suite, "model": model, "operation": "probe", "condition": condition, "outcome": outcome,
+            "message": "no" if outcome == "refused" else ""}  # fmt: skip
+
+
+def test_cases_that_ran_again_take_the_place_of_earlier_ones() -> None:
+    kept = [_row("bert", "unchanged", suite="transformers"), _row("mlp", "refused", suite="difficult")]
+    kept.append(_row("mlp", "unchanged", "line"))
+    found = [_row("t5", "changed", suite="transformers"), _row("conv", "error", suite="difficult")]
+    old = summary([*kept, *found, _row("mlp", "changed"), _row("mlp", "unchanged")])
+    again = [_row("t5", "irreproducible", suite="transformers"), _row("conv", "unchanged", suite="difficult")]
+    again += [_row("mlp", "unchanged")] * 4
+    new = amended(old, again, whole={("lines", "probe", "plain")})
+    assert {name: new[name] for name in old} == summary([*kept, *again])
+    assert [(line["suite"], line["condition"], line["cases"]) for line in new["ran_again"]] == [
+        ("difficult", "plain", 1),
+        ("lines", "plain", 4),
+        ("transformers", "plain", 1),
+    ]
+    with pytest.raises(ValueError, match="has many results"):
+        amended(old, again, whole=())
+    with pytest.raises(ValueError, match="lacks cases"):
+        amended(summary(kept), [_row("mlp", "changed", suite="difficult")], whole=())
 
 
 # Half precision runs in a process of its own, where the instructions for it can be chosen.

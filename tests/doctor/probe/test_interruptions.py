@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
+import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -13,8 +16,10 @@ from torch import nn
 from torch.overrides import TorchFunctionMode, _get_current_function_mode, _pop_mode
 
 from isometer.doctor import probe
+from isometer.doctor.probe import _signals, _subject, _world
 from isometer.doctor.probe._examine import _entered
 from isometer.doctor.probe._signals import guarded
+from isometer.doctor.probe._subject import Subject
 from isometer.init import iterative_orthogonalization_
 from support.restoration import (
     Forward,
@@ -119,6 +124,67 @@ def test_signals_wait_while_something_is_undone() -> None:
     other.start()
     other.join()
     assert events[-1] == "elsewhere"
+
+
+class _FromAnotherThread(BaseException):
+    """No handler of signals sees it."""
+
+
+def _raised_at(number: int, function: Callable[[], object]) -> bool:
+    """Call a function with an exception at one of the lines that put a process back; whether it has as many."""
+    files = {_signals.__file__, _subject.__file__, _world.__file__}
+    met: set[tuple[str, int]] = set()
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename not in files:
+            return None
+        place = frame.f_code.co_filename, frame.f_lineno
+        if event == "line" and place not in met:
+            met.add(place)
+            if len(met) == number:
+                raise _FromAnotherThread
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    except _FromAnotherThread:
+        pass
+    finally:
+        sys.settrace(before)
+    return len(met) >= number
+
+
+@pytest.mark.parametrize("make", [norms, locked])
+def test_an_exception_at_any_line_that_puts_things_back(make) -> None:
+    model, x = prepare(make)
+    subject = Subject(model)
+    before, around = state(model), settings()
+    for number in itertools.count(1):
+        reached = _raised_at(number, lambda: subject.run(lambda examined: examined(x), seed=0))
+        assert settings() == around, number
+        assert state(model) == before, number
+        if not reached:
+            break
+    assert number > 80
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_two_exceptions_while_something_is_undone(levels: int) -> None:
+    undone: list[str] = []
+    failures = iter([_FromAnotherThread] * levels)
+
+    def undo() -> None:
+        for kind in failures:
+            raise kind
+        undone.append("undone")
+
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(_FromAnotherThread):
+        guarded(lambda: None, undo)
+    assert undone == ["undone"]
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_an_initialiser_writes_all_or_nothing() -> None:

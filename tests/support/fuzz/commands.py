@@ -34,6 +34,7 @@ TEXTS = ["", " ", "x", "none", "relu", "é" * 40, "a,b", "1", "-", "--", "a=b", 
 BAD_NUMBERS = ["-1", "0", "x", "", "1.5", "nan", "-inf", "1e400", "1_0", "٣", " 5 ", "0x10", str(10**18), str(10**30)]
 PATHS = ["x.npy", "folder", "nowhere", "damaged.npy", "empty.npy", "text.txt", "nowhere/x", "spec.json", "list.json"]
 PATHS += ["damaged.json", "text.txt/x", "", ".", "/", "\x00", "n" * 300, "store", "names.npz", "new.npy", "new.json"]
+PATHS += ["complex.npy", "integers.npy"]
 BY_NAME = {
     "activation": ["relu", "tanh", "normalized(relu)", "x*tanh(x)", "rleu", "x**", "1/x", "exp(x**2)", "(" * 40],
     "activations": ["relu", "tanh", "gelu", "sin", "rleu"],
@@ -43,11 +44,12 @@ BY_NAME = {
     "gain": ["1", "forward", "2.5", "0", "x", "nan", "inf"],
     "metric": ["mean_cosine", "effective_rank", "gradient_log_norm", "isometry_gap", "nothing"],
     "source": ["gaussian", "orthogonal", "correlated:0.5", "correlated:x", "collinear:0.1", "degenerate:2", "x.npy",
-               "damaged.npy", "data:digits", "data:nothing", "power-law:1", "nowhere.csv", "data:digits:centre=x"],
+               "damaged.npy", "data:digits", "data:nothing", "power-law:1", "nowhere.csv", "data:digits:centre=x",
+               "complex.npy", "integers.npy", "names.npz"],
     "depths": ["1,2,4", "", ",", "1,x", "-1", "0"],
     "target": ["mlp-relu-5", "mlp-tanh-20", "model.py:make", "model.py:fail", "model.py:nothing", "model.py", "x:y:z",
                "spec.json", "nowhere.json", "damaged.json", "os:getcwd", ".:x", ":", "folder.py:make"],
-    "batch_file": ["x.npy", "names.npz", "damaged.npy", "nowhere.npy", "folder", "text.txt"],
+    "batch_file": ["x.npy", "names.npz", "damaged.npy", "nowhere.npy", "folder", "text.txt", "complex.npy"],
     "data": ["gaussian", "digits", "mnist", "nothing"],
     "shape": ["3", "4", "1,2,2", "0", "x", "", "3x3", "-1"],
     "treat": ["all", "recommended", "nothing", ""],
@@ -266,6 +268,8 @@ def _fill(folder: Path) -> None:
     x = np.random.default_rng(0).normal(size=(4, 3))
     np.save(folder / "x.npy", x)
     np.savez(folder / "names.npz", a=x, b=x)
+    np.save(folder / "complex.npy", x + 1j)
+    np.save(folder / "integers.npy", np.arange(12).reshape(4, 3))
     whole = (folder / "x.npy").read_bytes()
     (folder / "damaged.npy").write_bytes(whole[: len(whole) // 2])
     (folder / "empty.npy").write_bytes(b"")
@@ -276,4 +280,4 @@ def _fill(folder: Path) -> None:
     (folder / "model.py").write_text(MODEL)
 
 
-TARGETS = (Target("commands", 1000, 4, draw, check),)
+TARGETS = (Target("commands", 1000, 4, draw, check, everything=True),)

@@ -35,6 +35,7 @@ class Target:
         draw: draws a case, anything that JSON can hold.
         check: tries a case; an error of the instrument (`IsometerError`) is an answer, any other exception is none.
         seconds: of computing that a case may take; more where it shows progress, or says before what it takes.
+        everything: whether it can reach code that its imports do not show, so that any change of code counts.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Target:
     draw: Callable[[np.random.Generator], Any]
     check: Callable[[Any], None]
     seconds: float = SECONDS
+    everything: bool = False
 
     def case(self, index: int) -> Any:
         """The case of a number, the same on every machine."""

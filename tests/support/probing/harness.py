@@ -2,6 +2,10 @@
 
 Three instances of a model are built the same way. One is examined, between two fingerprints. One is only called, and
 afterwards both must compute the same. One tells how long the operation is, to interrupt it in the middle.
+
+Where the examined one computes something else, a control decides what that means: further instances, which nobody
+examines, are called one after the other. If these disagree, or have no memory to compute in, then the model cannot be
+reproduced by itself, and its output is no evidence.
 """
 
 from __future__ import annotations
@@ -28,6 +32,8 @@ OPERATIONS = ("probe", "diagnose", "treat", "monitor")
 _WORK = 1.0  # seconds of trainings: what a model is put through does not depend on how often
 CONDITIONS = ("plain", "gradients", *interruption.KINDS)
 _SHOWN = 12  # differences that are told
+_CONTROLS = 5  # instances that nobody examines
+_NO_MEMORY = ("MemoryError", "t allocate memory", "not enough memory", "bad_alloc")
 
 
 @dataclass
@@ -43,6 +49,7 @@ class Result:
             `"interrupted"`, or `"error"` for any other.
         changed: what is different afterwards.
         message: of the error.
+        unsteady: why what the model computes is no evidence, if it computes something else.
         moment: when it was interrupted: seconds, lines or operations after the start.
         where: the line that was interrupted.
     """
@@ -54,16 +61,19 @@ class Result:
     ended: str = ""
     changed: list[str] = field(default_factory=list)
     message: str = ""
+    unsteady: str = ""
     moment: float = 0.0
     where: str = ""
 
     @property
     def outcome(self) -> str:
-        """`"changed"`, whatever happened; `"beyond"` if that is out of scope; else `"refused"`, `"error"` or
-        `"unchanged"`.
+        """`"changed"`, whatever happened; `"beyond"` if that is out of scope; `"irreproducible"` if only the output is
+        different, and would be without an examination; else `"refused"`, `"error"` or `"unchanged"`.
         """
         if self.changed:
             return "beyond" if beyond(self.model, self.changed) else "changed"
+        if self.unsteady:
+            return "irreproducible"
         return self.ended if self.ended in ("refused", "error", "hung", "crashed") else "unchanged"
 
     def row(self) -> dict[str, Any]:
@@ -96,8 +106,7 @@ class Patient:
     def expected(self, gradients: bool) -> list[str]:
         """What a model that nobody examined computes."""
         if gradients not in self._expected:
-            with surroundings():
-                self._expected[gradients] = behaviour(self.subject(gradients))
+            self._expected[gradients] = _behaviour(lambda: self.subject(gradients))
         return self._expected[gradients]
 
     def operation(self, name: str, subject: Any) -> Callable[[], Any]:
@@ -175,9 +184,32 @@ def examine(patient: Patient, operation: str, condition: str, *, seed: int = 0, 
         result.where = where[0] if where else ""
         del before, run, problem
         if not any(what.startswith("the process") for what in result.changed):
-            after = behaviour(subject)
-            result.changed += [f"the model {what}" for what in _other(expected, after)]
+            computed, result.unsteady = _computed(patient, gradients, subject)
+            result.changed += computed
     return result
+
+
+def _computed(patient: Patient, gradients: bool, subject: Any) -> tuple[list[str], str]:
+    """What an examined model computes otherwise, and why that says nothing, if so."""
+    expected, after = patient.expected(gradients), _behaviour(lambda: subject)
+    found = [f"the model {what}" for what in _other(expected, after)]
+    if not found:
+        return [], ""
+    controls: list[list[str]] = []
+    for _ in range(_CONTROLS):
+        controls.append(_behaviour(lambda: patient.subject(gradients)))
+        if any(map(_without_memory, (expected, after, controls[-1]))):
+            return [], "there is not enough memory to compute it"
+        if what := _other(controls[0], controls[-1]):
+            return [], f"without any examination it {' and '.join(what)} from one instance to the next"
+    if _other(expected, controls[0]):  # and so do all of them: it is the process
+        found.append("the process computes something else for a new instance, too")
+    return found, ""
+
+
+def _without_memory(behaviour: list[str]) -> bool:
+    raised = [text for text in behaviour if text.startswith("raises")]
+    return any(word in text for text in raised for word in _NO_MEMORY)
 
 
 def _fingerprint(subject: Any) -> Fingerprint:
@@ -215,12 +247,19 @@ def call(model: Any, batch: Any) -> Any:
     return model(*batch) if isinstance(batch, tuple) else model(batch)
 
 
+def _behaviour(build: Callable[[], Any]) -> list[str]:
+    """That of a subject, each time from the same state of the process."""
+    with surroundings():
+        return behaviour(build())
+
+
 def behaviour(subject: Any) -> list[str]:
     """What a model computes from its batch: two outputs and the gradients, as digests; or what it raises."""
     torch.manual_seed(1)
     found = []
     output: Any = None
     for _ in range(2):
+        output = None  # whose memory may be needed
         try:
             output = call(subject.model, subject.batch)
             found.append(_values(output))

@@ -162,13 +162,12 @@ def interrupted(function: Callable[[], Any], kind: str, at: float, where: list[s
     Args:
         function: what to run.
         kind: one of `KINDS`.
-        at: when, in the unit of the survey.
+        at: when, in the unit of the survey. The handler of SIGINT has to be Python's own.
         where: the line that was interrupted is added to it, if a line was chosen.
 
     Returns:
         What the function returns, if it ended before or caught the interruption.
     """
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     alarms = signal.getsignal(signal.SIGALRM)
     lines = _Lines(max(1, round(at)), _send if kind == "line" else _throw)
     try:
@@ -183,4 +182,3 @@ def interrupted(function: Callable[[], Any], kind: str, at: float, where: list[s
         calm()
         where.append(lines.where)
         signal.signal(signal.SIGALRM, alarms)
-        signal.signal(signal.SIGINT, handler)

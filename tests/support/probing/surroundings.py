@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,11 +25,13 @@ def surroundings() -> Iterator[None]:
     dtype, threads, gradients = torch.get_default_dtype(), torch.get_num_threads(), torch.is_grad_enabled()
     generators = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002 — models use it
     depth = torch._C._len_torch_function_stack()
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
+        signal.signal(signal.SIGINT, handler)
         while torch._C._len_torch_function_stack() > depth:
             torch._C._pop_torch_function_stack()
         torch.set_default_device(None)

@@ -23,13 +23,13 @@ def deep_alexnet(
     """3×3 convolutions, of which all but four are repeated blocks of convolution and ReLU, and three linear layers.
 
     Args:
-        shape: of an image: channels, height, width.
+        shape: shape of an image: channels, height, width.
         classes: outputs.
         convolutions: in all, 20 and 80 in the paper.
         channels: of the first, the second and all further convolutions.
         hidden: units of the two hidden linear layers.
         init: see `initialize_`.
-        seed: of the weights.
+        seed: seed of the weights.
 
     Returns:
         The network.

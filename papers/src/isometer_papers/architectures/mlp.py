@@ -32,14 +32,14 @@ def mlp(
         features: of an input.
         classes: outputs.
         depth: hidden layers.
-        width: of each.
+        width: width of each.
         activation: a name.
         norm: `none`, `batch`, `batch-rescale`, `batch-rescale-std` or `layer`.
         init: of the weights, see `initialize_`; `orthogonal` draws Haar-orthogonal square matrices.
-        bias: of the hidden layers.
+        bias: bias of the hidden layers.
         gain_exponent: p of the gains α = ℓ^(−p) that shape the activations, φ(αx), the identity's too; None leaves them
             as they are.
-        seed: of the weights.
+        seed: seed of the weights.
 
     Returns:
         A sequence: flatten, then per layer linear, (norm,) activation; then the readout.

@@ -142,15 +142,15 @@ def resnet(
     """A residual network of 6m + 2 layers (8, 20, 32, 110 …), or of 50 with bottlenecks.
 
     Args:
-        shape: of an image: channels, height, width.
+        shape: shape of an image: channels, height, width.
         classes: outputs.
         depth: layers on the longest path.
-        channels: of the stages; 16, 32, 64 unless given, for depth 50 64, 128, 256, 512 before expansion.
+        channels: of the stages; 16, 32, 64 by default, for depth 50 64, 128, 256, 512 before expansion.
         norm: `none`, `batch`, `batch-rescale`, `batch-rescale-std` or `layer`.
         activation: a name.
         init: see `initialize_`.
         fixup: Fixup blocks and initialisation; no normalisation, ReLU.
-        seed: of the weights.
+        seed: seed of the weights.
 
     Returns:
         The network.

@@ -29,13 +29,13 @@ def vgg(
     """3×3 convolutions with normalisation and activation, pooling in between, average pooling and a linear readout.
 
     Args:
-        shape: of an image: channels, height, width.
+        shape: shape of an image: channels, height, width.
         classes: outputs.
         plan: channels of each convolution, and `"pool"` where the size is halved (left out once it is 1).
         norm: after each convolution: `none`, `batch`, `batch-rescale`, `batch-rescale-std` or `layer`.
         activation: a name.
         init: see `initialize_`.
-        seed: of the weights.
+        seed: seed of the weights.
 
     Returns:
         The network.

@@ -123,7 +123,7 @@ class Claim:
         second: a second formula that has to confirm a refutation of a deterministic statement.
         independence: what `again` does otherwise than `estimate`, in a few words.
         tolerance: rounding of quantity and bound, relative to the larger.
-        scale: of an instance, the size against which differences count; the larger of both sides unless given.
+        scale: scale of an instance, the size against which differences count; the larger of both sides by default.
         counts: instances per family, quick and thorough.
         resolution: of a statistical claim: the violation, relative to the scale, that the test has to be able to see;
             below 1, since a test that sees only violations as large as the quantity itself has no power.

@@ -116,7 +116,7 @@ def check_consistent(claims: Iterable[Claim], texts: Mapping[str, ClaimText]) ->
         raise IsometerError(f"the entry {identifier!r} has no check — write the claim, or remove the entry")
     named = {one for text in texts.values() for one in (text.corrected, text.intended) if one is not None}
     for identifier in sorted(named - ids):
-        raise IsometerError(f"the correction {identifier!r} is named but not there — add it")
+        raise IsometerError(f"the correction {identifier!r} is named but does not exist — add it")
     for identifier in ids:
         if "#" in identifier and identifier not in named:
             raise IsometerError(f"no claim names the correction {identifier!r} — name it in the entry it corrects")

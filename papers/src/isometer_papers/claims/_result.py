@@ -38,9 +38,9 @@ class Result:
     """The outcome of one check.
 
     Args:
-        id: of the claim.
+        id: ID of the claim.
         verdict: holds, refuted, vacuous or inconclusive.
-        kind: of the claim.
+        kind: kind of the claim.
         margin: least room seen, relative to the larger side: 0 where the bound is attained, negative where violated;
             for statistical claims in the middle of the confidence interval. None without any instance.
         instances: how many of each family were tried; `rejected` did not satisfy the hypotheses.

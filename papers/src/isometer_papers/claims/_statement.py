@@ -21,7 +21,7 @@ class Statement:
     """A statement with its text, its verdicts and the evidence.
 
     Attributes:
-        id: of the claim.
+        id: ID of the claim.
         paper: number of the paper.
         chapter: title of the chapter or section.
         place: section, equation, page.
@@ -29,7 +29,7 @@ class Statement:
         kind: deterministic, expectation, probability, asymptotic or empirical.
         quotation: the words of the paper.
         reading: the statement in formulas.
-        hypotheses: what it supposes, where the reading does not say it.
+        hypotheses: what it assumes, if the reading does not say it.
         verdict: what the check of this reading returned.
         as_printed: the verdict on what is printed; None for additions and corrections, which nobody printed.
         as_intended: the verdict on the evident reading.

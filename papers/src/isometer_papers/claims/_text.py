@@ -26,7 +26,7 @@ class ClaimText:
     """The text of one claim.
 
     Args:
-        id: of the claim.
+        id: ID of the claim.
         chapter: title of the chapter or section.
         place: section, equation, page.
         reading: the statement in formulas, in one line.
@@ -214,7 +214,7 @@ def _named(name: str, file: str) -> str:
 def _check(identifier: str, entry: Any, file: str) -> None:
     """Raise where an entry has an unknown key, a value that is no text, or an unknown word."""
     if not isinstance(entry, dict):
-        raise IsometerError(f'{file}: {identifier} is no entry — write ["ID"] on a line and its keys below')
+        raise IsometerError(f'{file}: {identifier} is not an entry — write ["ID"] on a line and its keys below')
     for key, value in entry.items():
         if key not in _KEYS:
             raise unknown_name(f"key of {identifier} in {file}:", key, _KEYS)

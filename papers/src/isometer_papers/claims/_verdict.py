@@ -55,7 +55,7 @@ def check(claim: Claim, *, effort: Effort = "quick", seed: int | None = None) ->
     Args:
         claim: the statement.
         effort: quick or thorough.
-        seed: of the instances; from the claim's ID unless given.
+        seed: seed of the instances; from the claim's ID by default.
 
     Returns:
         The result.

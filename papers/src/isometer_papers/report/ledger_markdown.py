@@ -52,7 +52,7 @@ def findings_markdown(findings: Sequence[LedgerFinding], *, level: int = 3) -> s
 
     Args:
         findings: in their order.
-        level: of the headings.
+        level: level of the headings.
 
     Example:
         >>> findings_markdown([])

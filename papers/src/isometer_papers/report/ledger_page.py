@@ -53,7 +53,7 @@ def claims_html(
     Args:
         statements: what to show.
         findings: those that matter, told first.
-        title: of the document.
+        title: title of the document.
         pages: whether each paper has its own document beside this one, to which links go.
 
     Returns:

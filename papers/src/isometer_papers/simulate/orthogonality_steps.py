@@ -88,7 +88,7 @@ def feature_chain(
         chains: independent draws.
         rng: generator.
         read: of states `(chains, d, n)`, something per chain.
-        function: F, the identity unless given; it is not applied to the input.
+        function: F, the identity by default; it is not applied to the input.
         norm: rows of length 1 (`unit`), rows of mean 0 and mean square 1 (`standard`), or `none`, which scales each
             state to Frobenius norm √(dn).
         skip: layers at the start that are not read.
@@ -136,7 +136,7 @@ def dense_chain(
         start: the input, `(d, n)`.
         layers: how many.
         rng: generator.
-        function: F, the identity unless given; it is not applied to the input.
+        function: F, the identity by default; it is not applied to the input.
         norm: as in `feature_chain`.
 
     Returns:

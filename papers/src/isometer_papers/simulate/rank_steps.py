@@ -144,7 +144,7 @@ def plain_chain(
         gamma: γ, `inf` for no skip.
         layers: how many.
         rng: generator.
-        function: F, the identity unless given.
+        function: F, the identity by default.
         normalize: batch norm without recentring.
         draw: weights, `(rng, d, d)`.
         every: keep one state in so many.

@@ -54,8 +54,8 @@ def image_sets(data: str, train: int | None = None, test: int | None = None, *, 
 
     Args:
         data: name of a data set of `isometer.data`.
-        train: training images; all unless given.
-        test: test images; all unless given.
+        train: training images; all by default.
+        test: test images; all by default.
         shrink: average over squares of so many pixels a side.
         how: `centre` and `scale` of `DataSet.prepare`.
 

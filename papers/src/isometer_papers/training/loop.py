@@ -48,14 +48,14 @@ def fit(
         model: trained in place.
         sets: what on.
         recipe: how.
-        seed: of the order of the samples and of dropout.
+        seed: seed of the order of the samples and of dropout.
         measures: functions of the model by name, called before training and after every epoch; each gives a number
             or an array whose dimension takes the name of the measure with `_index`.
         every: epochs between measurements and tests.
         test: whether to test.
         checkpoint: where the state is kept after epochs, and found at the start.
         pause: seconds between checkpoints at least; they are further apart where they are slow, to cost about 3 %.
-        device: of torch.
+        device: device of torch.
 
     Returns:
         Over `epoch` (0 is before training): `train_loss`, `train_accuracy`, `test_accuracy`, every measure, and with

@@ -66,7 +66,7 @@ def activation_repairs(model: nn.Module, *, linear: bool = False) -> list[Repair
             Repair(
                 "activation",
                 tuple(layers[:-1]),
-                "Put a nonlinearity behind every layer but the last.",
+                "Put a nonlinearity after every layer but the last.",
                 "the model has no nonlinearity, so it computes no more than a single layer",
                 2.0,
                 _Insert(tuple(layers[:-1])),

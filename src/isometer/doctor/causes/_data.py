@@ -63,7 +63,7 @@ def same_for_all(batches: Sequence[Any]) -> str:
         return "all samples of a batch have the same input"
     if all(distinct <= rows / 4 for distinct, rows in known):
         distinct, rows = known[0]
-        return f"only {distinct} of {rows} samples of a batch are different"
+        return f"only {distinct} of {rows} samples of a batch are distinct"
     return ""
 
 
@@ -192,7 +192,7 @@ def target_repairs(targets: Sequence[Any], output: Any, loss: Loss = usual_loss)
         return []
     words = f"the targets have mean {mean:.2g} and standard deviation {scale:.2g}"
     change = InUnits(mean, scale, _standard_loss(loss, targets[0], output, mean, scale))
-    advice = "Standardise the targets, or have the readout return them in their units: start it at their mean and size."
+    advice = "Standardise the targets, or initialise the readout so that it returns their mean and scale."
     return [Repair("targets", (TARGETS,), advice, words, 2 * max(offset, units) + 1, change)]
 
 
@@ -286,7 +286,7 @@ class ScaledLoss:
     """Have a model trained as if its loss were so many times as large: by the gradients that reach its output.
 
     Attributes:
-        factor: of the loss.
+        factor: factor of the loss.
     """
 
     factor: float

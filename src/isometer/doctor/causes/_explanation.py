@@ -49,16 +49,16 @@ class CauseExplanation:
         [(('input',), 'the inputs have mean 5e+02 and standard deviation 1')]
 
     Attributes:
-        optimizer: whose short trainings tell.
-        causes: parts that are not as usual and whose repair makes the model learn, most effective first.
-        treatments: changes of parts that are as usual, or are not to blame, that help as well.
+        optimizer: the optimizer of the short trainings.
+        causes: unusual parts whose repair makes the model learn, most effective first.
+        treatments: changes of other parts that help as well.
         before: progress of the model as it is.
         after: progress with everything that helps.
         unexplained: what remains unexplained; empty if nothing does.
         tried: how many sets of repairs were tried.
-        seconds: that it took.
+        seconds: how long it took.
         complete: whether time was enough.
-        steps: of the short trainings in which the repairs help.
+        steps: number of steps of the short trainings in which the repairs help.
         rates: at which they were run, the best first.
     """
 
@@ -92,7 +92,7 @@ class CauseFinder:
     """Repairs of one model, and the search among them.
 
     Args:
-        seed: of what is redrawn.
+        seed: seed of what is redrawn.
         searches: whether to look for causes; otherwise only what is odd is repaired, for the verdict.
 
     Attributes:
@@ -158,7 +158,7 @@ def repairs_of(subject: Subject, found: Material, *, mode: str | None, seed: int
         subject: the model.
         found: what it is trained on.
         mode: in which it runs.
-        seed: of what is redrawn.
+        seed: seed of what is redrawn.
     """
     inputs, _ = found.batch(0)
 
@@ -241,8 +241,8 @@ def _explained(
             causes += blamed
     elif yardstick > LEARNED and outcome.repaired < _FAR_BEHIND * yardstick:
         unexplained = (
-            f"even then the model makes a progress of {outcome.repaired:.2f}, and a simple learner {yardstick:.2f}: "
-            "something in its architecture costs the rest"
+            f"even then the model's progress is {outcome.repaired:.2f}, a simple learner's {yardstick:.2f}: "
+            "something in its architecture holds it back"
         )
     return CauseExplanation(
         outcome.optimizer,
@@ -288,7 +288,7 @@ def _left_over(outcome: SearchOutcome, yardstick: float, learnable: float, targe
         [
             Cause(
                 (TARGETS, INPUT),
-                "Check that the inputs carry what the targets depend on, and that both belong to the same samples.",
+                "Check that the inputs contain what the targets depend on, and that both belong to the same samples.",
                 math.nan,
                 "nothing learns from them",
                 "targets",

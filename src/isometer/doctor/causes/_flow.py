@@ -50,7 +50,7 @@ class FlowStep:
         signal: whether it does, or is what layers make of something learned, as in a network that makes weights.
         trained: whether it is a parameter that is trained.
         gradient: whether autograd knows a way back from it.
-        shape: of the tensor.
+        shape: shape of the tensor.
         floating: whether it has numbers of floating point.
         axis: that of the samples, `None` where it has none or it is not known.
         module: name of the module that made the call, `None` outside the model and where nobody asked.

@@ -30,7 +30,7 @@ class Repair:
         modules: names of the modules that are changed; `input`, `targets` or `loss` for what is outside.
         advice: what to change, one sentence in the imperative.
         evidence: what is unusual about the part, a clause for people; empty if nothing is.
-        deviation: how far the part is from its reference: 0 is by the book, 1 is worth a look, 3 is surely wrong.
+        deviation: how far the part is from its reference: 0 is by the book, 1 deserves a look, 3 is surely wrong.
         change: makes the repair in a model of the same structure; modules are found by their names, so that it works on
             any copy.
         where: file and line of what is changed, `model.py:42`; empty if it is a module.

@@ -86,7 +86,7 @@ class SearchOutcome:
     """What a search for causes came to.
 
     Attributes:
-        optimizer: whose short trainings tell.
+        optimizer: the optimizer of the short trainings.
         before: progress of the model as it is.
         repaired: progress of the best that was tried.
         needed: repairs that together bring most of the gain, in groups of those with the same evidence, each group with

@@ -272,8 +272,8 @@ def _softmax(step: FlowStep, whole: _Pass) -> _Verdict | None:
     deviation = softmax_deviation(step, whole.samples)
     if step in whole.last:
         return None if deviation < SURE else _Verdict(SURE, f"Remove {quoted(step.op)}", "it is over the samples")
-    kinds = {SURE: "it is over the samples", WEIGHING: "it makes the weights of a sum"}
-    evidence = kinds.get(deviation, "its result is not the weights of a sum")
+    kinds = {SURE: "it is over the samples", WEIGHING: "its results are the weights of a sum"}
+    evidence = kinds.get(deviation, "its results are not the weights of a sum")
     return _Verdict(deviation, f"Remove {quoted(step.op)}", evidence)
 
 
@@ -286,7 +286,7 @@ def _behind_readout(step: FlowStep, whole: _Pass) -> _Verdict | None:
     deviation = _FEATURES if features and rectifies else _BEHIND_READOUT
     if step.op == "log_softmax":
         deviation = _LOG_SOFTMAX  # what cross-entropy does anyway
-    return _Verdict(deviation, f"Remove {quoted(step.op)} behind the readout", "the model returns what it makes")
+    return _Verdict(deviation, f"Remove {quoted(step.op)} after the readout", "the model returns its result")
 
 
 def _behind_activation(step: FlowStep, whole: _Pass) -> _Verdict | None:
@@ -298,7 +298,7 @@ def _behind_activation(step: FlowStep, whole: _Pass) -> _Verdict | None:
     if any(user.op == "mul" and gated & set(user.inputs) for user in step.users):
         return None  # x·tanh(softplus(x)) is one activation
     name = "one that is written out" if written_out else quoted(before.op)
-    return _Verdict(_TWICE, f"Remove {quoted(step.op)}", f"it is behind an activation, {name}")
+    return _Verdict(_TWICE, f"Remove {quoted(step.op)}", f"it follows an activation, {name}")
 
 
 def _is_self_gated(step: FlowStep) -> bool:

@@ -39,7 +39,7 @@ def weight_repairs(model: nn.Module, forward: Forward, *, seed: int) -> list[Rep
     Args:
         model: the model; it is only read.
         forward: runs a model on a batch, for the scales of redrawn layers.
-        seed: of what is drawn.
+        seed: seed of what is drawn.
 
     Example:
         >>> model = nn.Sequential(*[nn.Linear(16, 16) for _ in range(6)])
@@ -91,7 +91,7 @@ class Redraw:
     Attributes:
         names: of the modules.
         forward: runs a model on a batch.
-        seed: of what is drawn.
+        seed: seed of what is drawn.
     """
 
     names: frozenset[str]

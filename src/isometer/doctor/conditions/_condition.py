@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a number begins to harm training.
+    """The limits beyond which a number harms training.
 
     Limits are on a total over the model's own depth, so that a small rate harms a deep model and not a shallow one.
 
@@ -31,8 +31,8 @@ class Limits:
         ('×100', '×1000')
 
     Attributes:
-        moderate: training is worse than that of a healthy sibling from here on.
-        severe: training is not expected from here on; below `moderate` where small numbers harm.
+        moderate: beyond it, training is worse than that of a healthy sibling.
+        severe: beyond it, training is not expected; below `moderate` where small numbers harm.
         reason: why there, in a sentence or two.
         derived: where the numbers come from.
         factor: the number is the logarithm of a factor, and people read the factor.
@@ -62,7 +62,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Variant:
-    """A form of a condition in which something differs; what is `None` is as in the condition.
+    """A form of a condition in which something differs; `None` means as in the condition.
 
     Attributes:
         when: the form, in words that follow "prescriptions".
@@ -105,7 +105,7 @@ class Condition:
         check: looks at a case and yields a `Sign` for each finding: a function, or `module:function`, which is imported
             when a model is diagnosed, so that tables and pages do without torch.
         order: checks are made from small to large; each sees what those before it found.
-        cause: whether it names something that was set (weights, batch) and not a symptom in the signal. Reports tell
+        cause: whether it names something that was set (weights, batch) and not a symptom in the signal. Reports list
             causes first.
         variants: forms in which limits, harm, references or prescriptions differ, by the name that a `Sign` gives.
 

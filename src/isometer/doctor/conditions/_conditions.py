@@ -126,7 +126,7 @@ CONDITIONS = Registry(
             order=60,
             variants={
                 "batch-statistics": Variant(
-                    "behind batch norm",
+                    "after batch norm",
                     references=_BEHIND_BATCH_NORM,
                     prescriptions=(
                         "orthogonal-init",
@@ -149,7 +149,7 @@ CONDITIONS = Registry(
             prescriptions=("principled-gain", "normalize-activation", "shape-activation", "add-residual"),
             check=f"{_CHECKS}._gradients:gradient_vanishing",
             order=70,
-            variants={"batch-statistics": Variant("behind batch norm", references=_BEHIND_BATCH_NORM)},
+            variants={"batch-statistics": Variant("after batch norm", references=_BEHIND_BATCH_NORM)},
         ),
         Condition(
             "gradient-alignment",

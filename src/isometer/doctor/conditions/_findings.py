@@ -23,13 +23,13 @@ class Finding:
         {'dead_fraction': 0.97}
 
     Attributes:
-        id: of the condition, one of `CONDITIONS`.
+        id: ID of the condition, one of `CONDITIONS`.
         severity: `severe` (beyond the limit where half of what a healthy sibling learns is lost in the calibration
             runs) or `moderate` (a quarter). What this is worth for other models is measured by the trial. `note` where
             the model trains all the same.
         layers: layers of the examination it concerns, in order.
         evidence: the numbers that triggered it, with the limits they crossed and the p-value where chance plays a part.
-        explanation: two sentences: what is seen, and why it harms.
+        explanation: two sentences: what was observed, and why it harms.
         references: inventory IDs of the statements behind it.
         prescriptions: what to change, best first.
     """

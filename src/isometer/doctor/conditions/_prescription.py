@@ -19,7 +19,7 @@ KINDS = ("weights", "architecture", "batch", "training")
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a function on the model, both to be made and to be written down.
+    """One call of a function on the model, which can be made or written down.
 
     Example:
         >>> Call("isometer.init", "principled_gain_", batch=True, options={"law": "keep"}, seeded=True).line(3)
@@ -74,7 +74,7 @@ class Prescription:
         text: what to do, one sentence.
         kind: what it touches, one of `KINDS`.
         references: inventory IDs of the statements behind it.
-        calls: alternatives, each a sequence of calls; the first that raises nothing is taken. None where no function on
+        calls: alternatives, each a sequence of calls; the first that raises no error is used. None where no function on
             the model carries it out.
         elsewhere: why there are no calls, and what to do instead.
         theory: why it helps.

@@ -66,7 +66,7 @@ _WEIGHTS = (
         "weights",
         ("001/thm-6.5", "001/fig-6.3"),
         calls=((_gain("orthogonal"),), (_HAAR,)),
-        theory="All singular values equal the gain: behind batch norm the gradients of a linear network no longer grow "
+        theory="All singular values equal the gain: after batch norm the gradients of a linear network no longer grow "
         "with depth, with Gaussian weights they do.",
         cost=f"{_PASS} and a QR decomposition per layer",
         side_effects="All weights are redrawn.",
@@ -119,11 +119,11 @@ _WEIGHTS = (
     ),
     Prescription(
         "one-neuron-per-sample",
-        "Give every training sample a neuron of its own in each hidden layer, which fires for no other sample.",
+        "Give every training sample a neuron of its own in each hidden layer that fires for no other sample.",
         "weights",
         ("000/init-one-neuron-per-sample",),
         calls=((Call(_INIT, "dedicate_neurons_", batch=True, seeded=True),),),
-        theory="Behind each ReLU the samples are orthogonal and of length 1. No finding lists it: it separates the "
+        theory="After each ReLU the samples are orthogonal and of length 1. No finding lists it: it separates the "
         "training samples and says nothing of others, so it is for small data sets and only on request.",
         cost="one forward pass, and a linear program for samples that are hard to separate",
         side_effects="Weights and biases are set from the batch, which should be the whole training set.",
@@ -154,7 +154,7 @@ _ARCHITECTURE = (
         "architecture",
         ("001/alg-C.5",),
         calls=((_own("shape_activations_"), _gain("orthogonal")),),
-        theory="An activation closer to linear the deeper the network is keeps the kernel from degenerating and the "
+        theory="Activations that are closer to linear in deeper networks keep the kernel from degenerating and the "
         "gradients from growing.",
         cost="solving for four constants, and one forward and backward pass",
         side_effects="Activations are replaced and all weights redrawn; a step computes an expression instead of one "
@@ -234,7 +234,7 @@ _ARCHITECTURE = (
         theory="The sum is passed on unscaled, so the gradient reaches every block undiminished.",
         cost="none",
         side_effects="The sum grows like √depth; parameter names change in sequential models.",
-        cannot="No normalisation directly behind an addition in an nn.Sequential or a layer of torch's transformer.",
+        cannot="No normalisation directly after an addition in an nn.Sequential or a layer of torch's transformer.",
     ),
     Prescription(
         "fewer-layers",

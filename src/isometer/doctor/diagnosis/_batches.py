@@ -46,7 +46,7 @@ def given_batches(
             data set.
         target: of the one batch.
         fresh: other batches, or what an earlier call returned.
-        seed: of what is made.
+        seed: seed of what is made.
 
     Example:
         >>> import torch

@@ -15,7 +15,7 @@ def examined_case(view: View, examine: Examine, *, number: int, seed: int) -> Ca
         view: the network at hand.
         examine: examines a redrawn network, as for `Redraws`.
         number: of redraws.
-        seed: of the redraws.
+        seed: seed of the redraws.
     """
     redraws = Redraws(examine, view, number=number, seed=seed, gradients_too=lambda: _asks_for_gradients(view))
     case = Case(view, redraws)

@@ -26,7 +26,7 @@ def compare(baseline: Mapping[str, Any], report: Mapping[str, Any], *, name: str
     Args:
         baseline: an earlier report, as `Report.to_dict` gives it.
         report: the present one.
-        name: of the baseline.
+        name: name of the baseline.
 
     Returns:
         `baseline`, and sentences under `better`, `worse`, `unchanged`.

@@ -46,7 +46,7 @@ def diagnose(
     seed: int = 0,
     told: Callable[[str], None] = lambda text: None,
 ) -> Report:
-    """Say whether a model trains, what keeps it from training, which layers do it, and what to change.
+    """Diagnose whether a model trains, what keeps it from training, in which layers, and what to change.
 
     First a probe: one forward and one backward pass, and `redraws` more with permuted weights if something is found
     that chance could have produced. Then, unless `stress` is off, a stress test: a copy is trained for a few dozen
@@ -55,35 +55,35 @@ def diagnose(
 
     Args:
         model: any module.
-        batch: what it is called with, as for `probe`: tensors, NumPy arrays, or the shape of one sample; or many
-            batches, an iterable of `(inputs, targets)` such as a DataLoader, or a torch data set. Made from the model's
-            first layer unless given, Gaussian inputs or random tokens; the report says so.
+        batch: the input of the model, as for `probe`: tensors, NumPy arrays, or the shape of one sample; or many
+            batches, an iterable of `(inputs, targets)` such as a DataLoader, or a torch data set. By default a batch is
+            made for the model's first layer, of Gaussian inputs or random tokens, and the report says so.
         target: second argument of the loss.
         loss: a function of the output (and the target) that returns a scalar. Cross-entropy for whole numbers and mean
-            squared error for values unless given; without targets, the probe has a Gaussian cotangent, and the stress
+            squared error for values by default; without targets, the probe has a Gaussian cotangent, and the stress
             test a random linear function of the input to learn.
         fresh: batches for the stress test alone, each inputs or `(inputs, targets)`, beside one batch for the probe.
         optimizer: what the model is to be trained with: a name such as `"adamw"`, an optimizer of its parameters, a
-            class, or a function that makes one from parameters. Adam and SGD with momentum 0.9 unless given.
+            class, or a function that makes one from parameters. Adam and SGD with momentum 0.9 by default.
         lr: the learning rate to judge, beside the best one that is found.
-        schedule: makes a learning rate schedule from an optimizer; holds at that rate.
+        schedule: makes a learning rate schedule from an optimizer; it applies at that rate.
         stress: run the stress test.
-        budget: seconds of work that all of it may take; small models need less. Unless given, the whole stress test is
+        budget: seconds of work that all of it may take; small models need less. By default, the whole stress test is
             run, up to ten minutes of it, and the search for causes has a minute or as long as the test took. With less
             than the whole test a verdict is less certain, and the report says so.
         mode: `"train"`, `"eval"`, or `None` for the mode the model is in.
         redraws: how many redrawn networks chance is judged by, at least 3.
         predict: lay the theory's trajectory over the measured one where it covers the model.
-        name: what to call the model; the name of its class unless given.
-        description: of the batch, for the report.
-        seed: of cotangents, sketches, redraws, dropout and the reference.
+        name: what to call the model; the name of its class by default.
+        description: description of the batch, for the report.
+        seed: seed of cotangents, sketches, redraws, dropout and the reference.
         told: called with what is being run.
 
     Returns:
         A `Report`.
 
     Raises:
-        IsometerError: the batch or the model is not what a probe needs. What the model itself raises comes through
+        IsometerError: the batch or the model is not what a probe needs. Exceptions of the model itself pass through
             unchanged.
         ModelChangedError: as for `probe`.
 
@@ -183,7 +183,7 @@ def _prediction(subject: Subject, examination: Examination, predict: bool, seed:
 def _paired(seed: int) -> Callable[[Any], torch.Tensor]:
     """A loss whose gradient by the output is Gaussian, and for samples 2k and 2k + 1 the same up to sign.
 
-    Where a network does not see which of the two it has, their gradients by the weights are parallel.
+    Where a network does not see which of the two it has, their gradients with respect to the weights are parallel.
     """
 
     def loss(output: Any) -> torch.Tensor:

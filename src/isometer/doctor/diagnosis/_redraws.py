@@ -74,7 +74,7 @@ class Redraws:
             the model as it was.
         own: the network at hand.
         number: of redraws, at least 3.
-        seed: of the permutations.
+        seed: seed of the permutations.
         gradients_too: whether statistics of gradients are going to be requested.
     """
 

@@ -58,7 +58,8 @@ class Report:
         batch: description of the batch.
         stress: what the stress test ran, `None` without one.
         asked: whether the caller named an optimizer.
-        notes: what was found though the model trains with every optimizer that was tried: it is harmless here.
+        notes: what was found although the model trains with every optimizer that was tried, so that it is harmless
+            here.
         given: the batches that it was examined with, for a treatment.
     """
 
@@ -81,7 +82,7 @@ class Report:
 
     @property
     def trains(self) -> Mapping[str, Outlook]:
-        """Whether it trains, by the name of the optimizer; empty without a stress test."""
+        """The verdicts, by name of the optimizer; empty without a stress test."""
         return {} if self.stress is None else self.stress.outlooks
 
     @property

@@ -36,8 +36,8 @@ def vgg(
     Args:
         stages: channels and number of layers of each stage.
         batch_norm: whether every convolution is followed by batch norm.
-        law: of the weights, see `initialise_`.
-        gain: of the weights.
+        law: law of the weights, see `initialise_`.
+        gain: gain of the weights.
 
     Example:
         >>> sum(isinstance(m, nn.Conv2d) for m in vgg([(8, 2), (16, 1)])(0, (1, 28, 28), 10).modules())
@@ -90,8 +90,8 @@ def resnet(
     Args:
         stages: channels and number of blocks of each stage.
         preactivation: whether normalisation and activation come before the convolutions.
-        law: of the weights.
-        gain: of the weights.
+        law: law of the weights.
+        gain: gain of the weights.
 
     Example:
         >>> sum(isinstance(m, Block) for m in resnet([(8, 2), (16, 1)])(0, (1, 28, 28), 10).modules())

@@ -37,7 +37,7 @@ class Images(NamedTuple):
             Tensors, float32 and int64.
 
         Raises:
-            IsometerError: the shapes are others.
+            IsometerError: the shapes differ from these.
 
         Example:
             >>> data = Images.of(np.random.default_rng(0).random((6, 1, 28, 28)), np.arange(6))

@@ -19,7 +19,7 @@ def initialise_(layer: nn.Linear | nn.Conv2d, law: str, gain: float = 1.0, bias:
     Args:
         layer: the layer.
         law: one of the four.
-        gain: of the first two laws.
+        gain: gain of the first two laws.
         bias: what every bias is set to, except under `default`.
 
     Example:

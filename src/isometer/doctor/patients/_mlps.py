@@ -28,12 +28,12 @@ def mlp(
 
     Args:
         depth: number of hidden layers.
-        width: of each of them.
+        width: width of each of them.
         activation: a module class, or a function of the layer's number (from 1).
-        law: of the weights, see `initialise_`.
-        gain: of the weights.
-        bias: of every hidden unit.
-        norm: makes a normalisation from the width; none unless given.
+        law: law of the weights, see `initialise_`.
+        gain: gain of the weights.
+        bias: bias of every hidden unit.
+        norm: makes a normalisation from the width; none by default.
 
     Example:
         >>> len(mlp(3)(0, (784,), 10))
@@ -59,9 +59,9 @@ def residual_mlp(depth: int, *, width: int = 100, normalised: bool = True, gain:
 
     Args:
         depth: number of branches.
-        width: of each of them.
+        width: width of each of them.
         normalised: whether there is layer norm, in the branches and before the head.
-        gain: of the weights.
+        gain: gain of the weights.
 
     Example:
         >>> len(residual_mlp(3)(0, (784,), 10))

@@ -45,7 +45,7 @@ class Trial:
             has the loss of chance.
         diverged: which runs diverged.
         steps: steps per run.
-        seconds: of the processor that all of it took.
+        seconds: processor time that all of it took.
     """
 
     patient: str
@@ -91,8 +91,8 @@ def trial(
         patient: the patient; its defect applies to every batch.
         data: images to draw the batches from, without replacement within a run.
         steps: steps per run.
-        learning_rates: `LEARNING_RATES` of its optimizer unless given.
-        seeds: of the weights, of the order of the data, and of dropout.
+        learning_rates: `LEARNING_RATES` of its optimizer by default.
+        seeds: seeds of the weights, of the order of the data, and of dropout.
 
     Returns:
         The final losses.
@@ -156,7 +156,7 @@ class Truth:
     Attributes:
         trains: the verdict.
         ratio: its mean loss reduction over that of its sibling (of chance, if it has none).
-        p_value: of Welch's one-sided test that its reduction is smaller; 1 without a sibling.
+        p_value: p-value of Welch's one-sided test that its reduction is smaller; 1 without a sibling.
     """
 
     trains: bool

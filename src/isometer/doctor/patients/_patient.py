@@ -57,7 +57,7 @@ class Patient:
         (torch.Size([32, 784]), torch.Size([]))
 
     Attributes:
-        name: how it is called.
+        name: its name.
         description: what it is, one sentence.
         findings: ids of the findings that a diagnosis must contain; none for a healthy one.
         family: `mlp`, `convnet`, `transformer`, `recurrent` or `mixer`.
@@ -103,7 +103,7 @@ class Patient:
         """The model, in training mode, a function of the seed alone.
 
         Args:
-            seed: of all its random numbers; the global generators are left alone.
+            seed: seed of all its random numbers; the global generators are left alone.
 
         Raises:
             IsometerError: it needs a package that is not installed.
@@ -119,8 +119,8 @@ class Patient:
         """A batch as the patient meets it, its defect included.
 
         Args:
-            n: number of samples, `samples` of the patient unless given.
-            seed: of the draw.
+            n: number of samples, `samples` of the patient by default.
+            seed: seed of the draw.
             data: `"gaussian"` (standard Gaussian inputs or uniform tokens, random labels) or `Images` to draw from.
 
         Returns:

@@ -25,7 +25,7 @@ def patient(name: str) -> Patient:
         name: one of `PATIENTS`.
 
     Raises:
-        IsometerError: there is none; the message says which name is nearest.
+        IsometerError: no patient has this name; the message suggests the nearest one.
 
     Example:
         >>> patient("vgg-bn-8").healthy

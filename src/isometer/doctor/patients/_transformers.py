@@ -89,12 +89,12 @@ def transformer(
 
     Args:
         depth: number of blocks.
-        width: of the tokens.
-        heads: of the attention.
+        width: width of the tokens.
+        heads: number of heads of the attention.
         norm: `pre` or `post` for residual branches with layer norm before the branch or after the addition; `None` for
             no skips and no norm.
         attention_only: whether the blocks have no perceptron.
-        gain: of the weights, relative to the law of Glorot.
+        gain: gain of the weights, relative to the law of Glorot.
 
     Example:
         >>> transformer(2)(0, (7, 112), 10)(torch.zeros(3, 7, 112)).shape
@@ -153,7 +153,7 @@ def packaged(model: str, config: str, **options: Any) -> Build:
     Args:
         model: name of its class.
         config: name of its configuration's class.
-        options: of the configuration.
+        options: options of the configuration.
 
     Example:
         >>> build = packaged("ViTForImageClassification", "ViTConfig", hidden_size=64)  # imports nothing yet

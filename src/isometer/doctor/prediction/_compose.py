@@ -75,7 +75,7 @@ class Composer:
         node = end
         while node != start:
             if node < start:
-                raise NotInLanguage("a branch does not read from where the branches split")
+                raise NotInLanguage("a branch does not begin where the branches split")
             piece = self.piece(node)
             steps, attention, node = piece.steps + steps, piece.attention + attention, piece.source
         return Piece(steps, start, attention)
@@ -106,7 +106,7 @@ class Composer:
             held = self._trace[node].held.get(role)
             if held is not None and held.name and self._seen[held.name] != node:
                 other = self._trace[self._seen[held.name]].module or "an earlier layer"
-                raise NotInLanguage(f"it has the weights of {other}; the theory draws every layer independently")
+                raise NotInLanguage(f"it has the weights of {other}; theory draws every layer independently")
 
     def _weighted(self, node: int) -> Piece:
         step, read = self._trace[node], self._ways.reads[node]
@@ -116,7 +116,7 @@ class Composer:
         if "conv" in step.name:
             return Piece((*self._convolution(step), *self._bias(step)), read[0])
         if step.name == "embedding":
-            raise NotInLanguage("it embeds tokens, where the described network begins")
+            raise NotInLanguage("it embeds tokens; the described network begins after the embedding")
         if step.name not in PRODUCTS_OF_WEIGHTS or not step.held:
             raise NotInLanguage(f"{step.name} is not a dense layer")
         attention = self._reader.behind(read[0])
@@ -204,7 +204,7 @@ class Composer:
         name, facts = step.name, step.settings
         if name == "batch_norm":
             if not facts["training"]:
-                raise NotInLanguage("batch norm uses running statistics; the theory has those of the batch — probe in "
+                raise NotInLanguage("batch norm uses running statistics; theory uses those of the batch — probe in "
                                     "train mode")  # fmt: skip
             return self._affine(step, over="batch")
         if name in ("layer_norm", "rms_norm"):
@@ -273,7 +273,7 @@ class Composer:
     def _joined(self, node: int) -> Piece:
         step, read, start = self._trace[node], self._ways.reads[node], self._ways.parting[node]
         if start < 0:
-            raise NotInLanguage(f"{step.name} joins what comes from different inputs")
+            raise NotInLanguage(f"{step.name} combines values that come from different inputs")
         written = expression(self._trace, self._ways, node, start)
         if written is not None:
             return Piece((Act(written),), start)

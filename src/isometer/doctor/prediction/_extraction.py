@@ -146,7 +146,7 @@ def _too_few(examination: Examination) -> str:
     if not weights:
         return "the model has no fully connected layer"
     if len(flat) >= SHORTEST:
-        return "layers that follow each other have the same weights; the theory draws every layer independently"
+        return "layers that follow each other have the same weights; theory draws every layer independently"
     other = next((site.op for site in weights if len(site.shape) != 2), "")
     count = f"{len(flat)} layer{'' if len(flat) == 1 else 's'}"
     reason = f"the model has {count} of weights on (samples, features); a chain has at least {SHORTEST}"

@@ -131,7 +131,7 @@ def _norm(step: TraceStep, parameters: Parameters) -> Norm | str:
     name, settings = step.name, step.settings
     if name == "batch_norm":
         if not settings["training"]:
-            return "batch norm uses running statistics; the theory has those of the batch — probe in train mode"
+            return "batch norm uses running statistics; theory uses those of the batch — probe in train mode"
         return _with_affine(step, parameters)
     if name in ("layer_norm", "rms_norm"):
         if tuple(settings["normalized_shape"]) != step.shape[-1:]:

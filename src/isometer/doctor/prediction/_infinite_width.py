@@ -61,7 +61,7 @@ def infinite_width(spec: Chain, gram: Floats, at: Sequence[int] | None = None) -
     Args:
         spec: the chain.
         gram: `H Hᵀ / d` at its start.
-        at: the layers to read, all from 0 to the last unless given.
+        at: the layers to read, all from 0 to the last by default.
 
     Returns:
         `rms`, `mean_abs_cosine`, `mean_angle_deg`, `orthogonality_gap`, `stable_rank`, and probed metrics of the Gram

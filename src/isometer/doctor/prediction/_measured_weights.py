@@ -79,7 +79,7 @@ class MeasuredWeights:
             self._numbers[held.name] = numbers_of(self._parameters[held.name])
         found = self._numbers.get(held.name) if held.name else held.numbers
         if found is None:
-            raise NotInLanguage(f"the {role} of {step.name} is computed, and was not kept")
+            raise NotInLanguage(f"the {role} of {step.name} is computed and was not kept")
         return found
 
     def tensor(self, step: TraceStep, role: str) -> Tensor | None:
@@ -88,7 +88,7 @@ class MeasuredWeights:
         if held is None:
             return None
         if not held.name:
-            raise NotInLanguage(f"the {role} of {step.name} is computed, and was not kept")
+            raise NotInLanguage(f"the {role} of {step.name} is computed and was not kept")
         return self._parameters[held.name]
 
     def gain(self, step: TraceStep, role: str, fan_in: int) -> float:

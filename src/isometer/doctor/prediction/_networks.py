@@ -203,7 +203,7 @@ def _described(
 
 def _before(source: int, trace: Sequence[TraceStep], reasons: Mapping[int, str]) -> str:
     found = next((reasons[node] for node in sorted(reasons, reverse=True) if node <= source), "")
-    return f"It begins behind {found}" if found else ""
+    return f"It begins after {found}" if found else ""
 
 
 def _usable(source: int, run: Run, trace: Sequence[TraceStep], examination: Examination) -> bool:
@@ -266,7 +266,7 @@ def _note(composer: Composer, copies: tuple[str, str] | None) -> str:
     if composer.drops_bias:
         parts.append("Small biases of queries and keys are left out.")
     if copies is not None:
-        parts.append(f"{copies[0]} and {copies[1]} hold the same weights; the theory draws every layer independently.")
+        parts.append(f"{copies[0]} and {copies[1]} hold the same weights; theory draws every layer independently.")
     return " ".join(parts)
 
 

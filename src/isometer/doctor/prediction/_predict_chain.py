@@ -90,7 +90,7 @@ def predict_chain(chain: ExtractedChain, examination: Examination, *, runs: int 
     """Predict what a probe finds along a chain, from the Gram matrix it found at the chain's first layer.
 
     The spec is drawn `runs` times with the exact-in-law engine; gradients are shifted so that they agree with the
-    measured ones at the last layer. Of chains deeper than 128 layers as many are read, evenly spaced. Fewer draws are
+    measured ones at the last layer. In deeper chains 128 layers are read, evenly spaced. Fewer draws are
     taken of deep and wide chains, without gradients if need be, and the note says so.
 
     Args:

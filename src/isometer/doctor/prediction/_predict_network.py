@@ -49,11 +49,11 @@ def predict_network(
         examination: the probe of the same model.
         runs: number of draws, at least 8; fewer are taken of large networks.
         seed: seed of the draws.
-        seconds: that infinite width may take, by an estimate that is rather too large; it is left out for 0.
+        seconds: how long infinite width may take, by an estimate on the high side; 0 leaves it out.
 
     Returns:
-        A `Prediction`. Of sequences its metrics are `rms`, `token_cosine`, `sample_cosine` and, at attention,
-        `attention_entropy`; of everything else those of the Gram matrix of samples.
+        A `Prediction`. For sequences its metrics are `rms`, `token_cosine`, `sample_cosine` and, at attention,
+        `attention_entropy`; otherwise those of the Gram matrix of samples.
 
     Raises:
         IsometerError: too few runs.

@@ -232,7 +232,7 @@ class AttentionReader:
         """The angles of rotary positions between a step and the one where its ways part."""
         start = self._ways.parting[node]
         if start < 0:
-            raise NotInLanguage(f"{self._trace[node].name} joins what comes from different inputs")
+            raise NotInLanguage(f"{self._trace[node].name} combines values that come from different inputs")
         found: tuple[float, ...] = ()
         for inner in self._ways.inside(start, node):
             for step in (self._trace[inner], *(self._trace[one] for one in self._ways.fixed[inner])):

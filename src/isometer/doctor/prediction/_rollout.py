@@ -66,7 +66,7 @@ def rollout(
         resolution: relative precision of Gram matrices; samples whose squared distance is below it are taken as equal.
         backward: also draw gradients by the outputs of layers, up to a common factor per run.
         cotangent: Gram matrix of the gradients by the outputs of the weights which read the chain's end; independent
-            gradients unless given.
+            gradients by default.
 
     Returns:
         `Draws`: the metrics of Gram matrices (the isometry gap nan where it is made of rounding), `rms`, and the

@@ -69,7 +69,7 @@ def reading_of_scores(scores: Tensor, allowed: Tensor | None = None, samples: in
 
     Args:
         scores: before the softmax; masks may have been added.
-        allowed: where a query may look, of a shape that broadcasts; all that is not masked in the scores unless given.
+        allowed: where a query may look, of a shape that broadcasts; all that is not masked in the scores by default.
         samples: in the batch, if these are all of them or evenly spaced ones.
     """
     scores = scores.detach().float()
@@ -184,7 +184,7 @@ def _scored(
     Args:
         q: queries `(samples, heads, queries, features)`.
         k: keys, of the same form; fewer heads are shared by several of the queries'.
-        factor: of the scores.
+        factor: factor of the scores.
         masks: `(samples, heads, queries, keys)`, to be added, or `True` where a query may look.
         causal: whether a query may look at no later key.
     """
@@ -211,7 +211,7 @@ def _multi_head(call: Operation) -> AttentionReading | None:
     query, key, heads = call.argument(0, "query"), call.argument(1, "key"), int(call.argument(4, "num_heads"))
     extra = (call.argument(7, "bias_k"), call.argument(9, "add_zero_attn"), call.argument(21, "static_k"))
     if any(one is not None and one is not False for one in extra) or query.is_nested or key.is_nested:
-        raise Unscored("keys beside those of the input, or nested tensors")
+        raise Unscored("keys other than those of the input, or nested tensors")
     query, key = (x.detach().unsqueeze(1) if x.dim() == 2 else x.detach() for x in (query, key))
     length, samples, width = query.shape
     weights, biases = _projections(call, width)

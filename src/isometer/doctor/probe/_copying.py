@@ -76,7 +76,7 @@ class Twin:
 def _check_copyable(state: Snapshot) -> None:
     reach = state.reach
     if not reach.complete:
-        raise Unfaithful("the model reaches more objects than a model has")
+        raise Unfaithful("the model refers to more objects than can be copied")
     if reach.shared:
         raise Unfaithful("a function or class that the model uses holds modules or tensors")
     if reach.returns:
@@ -218,7 +218,7 @@ def _compare(original: Snapshot, twin: Snapshot) -> None:
     """Refuse a copy which differs in structure or leads back to the original."""
     mine, its = original.reach, twin.reach
     if its.shared or mine.meets(its):
-        raise Unfaithful("the copy leads back to the model")
+        raise Unfaithful("the copy refers to the model")
     if original.storages.keys() & twin.storages.keys():
         raise Unfaithful("the copy shares memory with the model")
     own = original.tensors[: len(original.tensors) - len(original.gradients)]
@@ -229,7 +229,7 @@ def _compare(original: Snapshot, twin: Snapshot) -> None:
         for one, twin in zip(holders, copies, strict=True)
     )
     if not same or any(id(one.tensor) in gradients for one in own) or _form(original, own) != _form(twin, twin.tensors):
-        raise Unfaithful("the copy has another structure")
+        raise Unfaithful("the copy has a different structure")
 
 
 def _form(state: Snapshot, tensors: list[TensorState]) -> tuple[Any, ...]:

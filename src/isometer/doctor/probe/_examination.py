@@ -54,25 +54,26 @@ class Examination:
             - `rms`, `max_abs`; `overflow_headroom` (factors of ten from the largest entry to the largest number) and
               `underflow_headroom` (from the smallest normal number to the rms) of the site's own dtype, and the same
               with `_float16` and `_bfloat16`;
-            - `dead_fraction` (units which are zero on the whole batch; channels, for images), `saturated_fraction`;
+            - `dead_fraction` (units that are zero on the whole batch; channels, for images), `saturated_fraction`;
             - `weight_gain` (std · √fan_in) beside the `principled_gain` of the activation that follows, 1 where none
               does; `weight_asymmetry` (mean/std · √fan_in); with `spectra=True` `weight_spectral_norm`,
               `weight_isometry_gap`;
-            - `output_gradient_log_norm`, of the loss by the site's output; `gradient_log_norm`, by its weights (at
-              layer 0 by the input), natural logarithms; `gradient_alignment` and `gradient_top_share` of the samples'
-              contributions to the weights' gradient; `shared_gradient_cosine`, the mean |cosine| over the pairs of
-              samples whose gradients by the model's output are parallel: 1 if the network does not distinguish samples.
+            - `output_gradient_log_norm`, of the loss with respect to the site's output; `gradient_log_norm`, with
+              respect to its weights (at layer 0, to the input), natural logarithms; `gradient_alignment` and
+              `gradient_top_share` of the samples' contributions to the weights' gradient; `shared_gradient_cosine`, the
+              mean |cosine| over the pairs of samples whose gradients with respect to the model's output are parallel: 1
+              if the network does not distinguish samples.
         nonfinite_layer: the first layer with a NaN or infinite activation, `None` if there is none.
         nonfinite_gradient_layer: the layer at which the backward pass of the unscaled loss first met one, likewise.
         loss_exponent: the loss was multiplied by `2^loss_exponent` to reach the layers below that one.
         samples: samples in the batch.
-        seed: of cotangents, sketches, and the generators while the model ran.
+        seed: seed of cotangents, sketches, and the generators while the model ran.
         trace: every operation on the way from the input, including those that are not sites, and what each reads.
         outputs: the steps of the trace that made what the model returns.
         unseen: parts of the model that were not examined, and why.
         loss: its value, and the size of its gradient where the model ends.
-        early: representations before and behind the first weights, by step of the trace: what a prediction starts from.
-            Of sequences they are those of the samples that token metrics read.
+        early: representations before and after the first weights, by step of the trace: a prediction starts from them.
+            For sequences they belong to the samples that token metrics read.
     """
 
     sites: tuple[Site, ...]

@@ -52,34 +52,34 @@ def probe(
     larger is kept. If gradients overflow, the pass is repeated with the loss multiplied by a lower power of two, and
     the layers that were lost are filled in.
 
-    What runs is a copy, or, where a copy would not behave like the model or would lead back to it, the model itself,
-    put back afterwards from a snapshot. Either way one extra copy of the weights is in memory meanwhile, gradients are
-    put aside, and an interruption leaves the model as it was. At the end the model is compared with what it was before.
+    The probe runs a copy. If a copy would not behave like the model or would refer back to it, the probe runs the model
+    itself and restores it from a snapshot. Either way, one extra copy of the weights is in memory, gradients are set
+    aside, and an interruption leaves the model as it was. At the end the model is compared with what it was before.
 
     Samples are on axis 0 of the batch, or on axis 1 if it is `(tokens, samples, …)` for a recurrent or attention module
     with `batch_first=False`.
 
     Args:
-        model: any module; of a compiled one, the module it was made from.
+        model: any module; for a compiled one, the module it was made from.
         batch: what the model is called with: a tensor or array, a tuple or list of positional arguments, or a mapping
-            of keyword arguments; or the shape of one sample, `(3, 32, 32)`, for Gaussian inputs. Made from the model's
-            first layer unless given. Tensors are copied, so that a model which writes to its input does not write to
+            of keyword arguments; or the shape of one sample, `(3, 32, 32)`, for Gaussian inputs. By default a batch is
+            made for the model's first layer. Tensors are copied, so a model that writes to its input does not write to
             yours.
         target: second argument of the loss.
         loss: a function of the model's output (and the target, if given) that returns a scalar. Without one, the
             gradients are those of a standard Gaussian cotangent on every floating point output.
-        layers: patterns of module names (`"blocks.*"`) to which the sites are restricted, all unless given.
+        layers: patterns of module names (`"blocks.*"`) to which the sites are restricted, all by default.
         spectra: also measure spectral norms and isometry gaps of weights.
         mode: `"train"` or `"eval"`; `None` is the mode the model is in.
-        seed: of the cotangent, of sketches and of the global generators while the model runs (they are restored).
+        seed: seed of the cotangent, of sketches and of the global generators while the model runs (they are restored).
 
     Returns:
         An `Examination`.
 
     Raises:
-        IsometerError: the batch or the model is not what a probe needs. What the model itself raises comes through
+        IsometerError: the batch or the model is not what a probe needs. Exceptions of the model itself pass through
             unchanged.
-        ModelChangedError: the probe went well, but the model differs from what it was and could not be put back.
+        ModelChangedError: the probe succeeded, but the model changed and could not be restored.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))

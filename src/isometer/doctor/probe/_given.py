@@ -45,10 +45,10 @@ class BatchReader:
             batch: a tensor, an array, nested numbers, the shape of one sample, a torch data set, or a tuple or mapping
                 of tensors or arrays; `(inputs, target)` for a model that takes one input.
             target: of these inputs.
-            seed: of inputs that are made for a shape, and of the order of a data set.
+            seed: seed of inputs that are made for a shape, and of the order of a data set.
 
         Raises:
-            IsometerError: an array does not hold numbers.
+            IsometerError: an array does not hold numbers, or holds complex ones that the model does not take.
         """
         if is_shape(batch):
             return self._of_shape(tuple(batch), seed), self.tensors(target)
@@ -64,14 +64,28 @@ class BatchReader:
     def inputs(self, batch: Any, *, name: str = "the batch") -> Any:
         """Inputs as tensors, a single one in the model's precision if the model takes only that."""
         found = self.tensors(batch)
-        if not isinstance(found, torch.Tensor) or found.dtype == self.dtype or found.is_complex():
+        if not isinstance(found, torch.Tensor) or found.dtype == self.dtype or found.is_nested or not found.numel():
             return found
-        if found.is_nested or not found.numel():
-            return found
+        if found.is_complex():
+            return self._complex(found, name)
         if found.dtype not in self._refused:
             other = refusal(self.model, found) is not None
             self._refused[found.dtype] = other and refusal(self.model, found.to(self.dtype)) is None
         return self._converted(found, name) if self._refused[found.dtype] else found
+
+    def _complex(self, tensor: torch.Tensor, name: str) -> torch.Tensor:
+        """Complex numbers as they are, or in the precision of the model's own; a real model does not lose a part."""
+        if refusal(self.model, tensor) is None:
+            return tensor
+        own = next((p.dtype for p in self.model.parameters() if p.is_complex()), None)
+        if own is not None and refusal(self.model, tensor.to(own)) is None:
+            return tensor.to(own)
+        if own is None and refusal(self.model, tensor.real.to(self.dtype)) is None:
+            raise IsometerError(
+                f"{name} holds complex numbers, the model takes real ones — save the real part, or real and imaginary "
+                "parts as separate features"
+            )
+        return tensor  # refused for another reason
 
     def _converted(self, tensor: torch.Tensor, name: str) -> torch.Tensor:
         made = tensor.to(self.dtype)

@@ -49,9 +49,9 @@ def made_up_batch(model: nn.Module, n: int = 32, *, shape: tuple[int, ...] | Non
     Args:
         model: takes the batch.
         n: number of samples.
-        shape: of one sample; from the model's first layer, or from the configuration of a `transformers` model, unless
-            given.
-        seed: of the draw.
+        shape: shape of one sample; from the model's first layer, or from the configuration of a `transformers` model,
+            unless given.
+        seed: seed of the draw.
 
     Returns:
         A tensor; for an encoder with a decoder of `transformers`, a mapping of both inputs.

@@ -18,10 +18,10 @@ class ValueReading:
     """The output of a site.
 
     Attributes:
-        shape: of the output.
+        shape: shape of the output.
         dtype: its name, without `torch.`.
         gram: inner products of (at most 64) samples, of the entries divided by `2^exponent`.
-        exponent: of that power of two.
+        exponent: exponent of that power of two.
         features: entries per sample, what the inner products are divided by.
         token_gram: the same of tokens within a few samples, `(samples, tokens, tokens)`.
         position_gram: the same of those samples at each of those tokens, `(tokens, samples, samples)`.

@@ -97,7 +97,7 @@ class TraceRecorder:
         Args:
             call: the function, its arguments and its first output.
             given: the tensors among its arguments that have a tag.
-            kind: of the site that it is, if any.
+            kind: kind of the site that it is, if any.
             weight: what it applies, if that is known.
             found: what the registry knows of an activation.
             layer: of the site.

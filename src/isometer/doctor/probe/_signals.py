@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 _NAMES = ("INT", "TERM", "ALRM", "HUP", "QUIT", "USR1", "USR2", "VTALRM", "PROF", "XCPU", "CHLD", "TSTP", "BREAK")
 _NUMBERS = [int(getattr(signal, f"SIG{name}")) for name in _NAMES if hasattr(signal, f"SIG{name}")]
+_LEVELS = 3  # of `finally` around the work
 
 
 class SignalGate:
@@ -36,6 +37,7 @@ class SignalGate:
     def __init__(self) -> None:
         self._open = self._removed = False
         self._before: dict[int, Any] = {}
+        self._left: list[int] = []  # whose handlers are to be put back
         self._waiting: list[int] = []
 
     def install(self) -> None:
@@ -44,6 +46,7 @@ class SignalGate:
             return
         for number in _handled():
             self._before[number] = signal.getsignal(number)
+            self._left.append(number)
             signal.signal(number, self._handle)
 
     def open(self) -> None:
@@ -60,24 +63,28 @@ class SignalGate:
 
     def remove(self) -> None:
         """Put the handlers back and deliver what waited."""
-        self._open = False
         try:
-            self._put_back()
+            self.put_back()
         finally:
-            self._removed = True
-            self._deliver()
+            self.deliver()
 
-    def _put_back(self) -> None:
-        left, problem = list(self._before), None
-        while left:
+    def put_back(self) -> None:
+        """Put the handlers back; those that an interruption left are put back by the next call."""
+        self._open, problem = False, None
+        while self._left:
             try:
-                while left:
-                    signal.signal(left[-1], self._before[left[-1]])
-                    left.pop()
+                while self._left:
+                    signal.signal(self._left[-1], self._before[self._left[-1]])
+                    self._left.pop()
             except BaseException as interruption:  # by a handler that is back already; the others must follow
                 problem = interruption
         if problem is not None:
             raise problem
+
+    def deliver(self) -> None:
+        """Deliver what waited, with the handlers back in their places."""
+        self._removed = True
+        self._deliver()
 
     def _deliver(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -105,11 +112,13 @@ def guarded(
 ) -> Result:
     """Call a function, and then another one whatever happened; only the first can be interrupted.
 
-    A `finally` alone is not enough: a signal may arrive after it was entered and before it has begun.
+    Signals wait while it is undone. What no handler holds back, such as an exception from another thread, may arrive
+    after a `finally` was entered and before it has begun, or in the middle of it: then the next level of `finally`
+    around it does everything again.
 
     Args:
         work: what is done; signals are let through.
-        undo: comes after it in any case; signals wait.
+        undo: comes after it in any case, again if something interrupts it; signals wait.
         start: comes before it; signals wait.
 
     Example:
@@ -126,22 +135,36 @@ def guarded(
         undone
         interrupted
     """
-    gate = SignalGate()
+    gate, undone = SignalGate(), list[object]()
+
+    def begin() -> Result:
+        gate.install()
+        if start is not None:
+            start()
+        gate.open()
+        return work()
+
+    def end() -> None:
+        gate.shut()  # whoever raised, a signal too
+        try:
+            if not undone:
+                undone.append(undo())
+        finally:
+            gate.put_back()
+
     try:
-        try:
-            gate.install()
-            if start is not None:
-                start()
-            gate.open()
-            return work()
-        finally:
-            gate.shut()
+        return _ensured(begin, end, [], _LEVELS)
     finally:
-        # Whoever raised, a signal too, has shut the gate.
-        try:
-            undo()
-        finally:
-            gate.remove()
+        gate.deliver()
+
+
+def _ensured(work: Callable[[], Result], end: Callable[[], object], ended: list[object], levels: int) -> Result:
+    """Call a function, and then another one until it has come to its end, at most once per level."""
+    try:
+        return work() if levels == 1 else _ensured(work, end, ended, levels - 1)
+    finally:
+        if not ended:
+            ended.append(end())
 
 
 @contextmanager

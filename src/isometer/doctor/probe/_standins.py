@@ -42,7 +42,7 @@ class Unmoved(Iterator[Any]):
 
     def __next__(self) -> Any:
         raise IsometerError(
-            "the model advances a generator that it holds, which nothing can put back; expected a forward that can be "
+            "the model advances a generator that it holds, which cannot be reset; expected a forward that can be "
             "repeated — hold a list, itertools.count or an iterator class instead"
         )
 

@@ -25,7 +25,6 @@ from isometer.doctor.probe._world import World, eager, without_collection
 from isometer.errors import IsometerError, ModelChangedError
 
 Result = TypeVar("Result")
-_ATTEMPTS = 3
 _SMALL = 1_000_000  # weights of a model that one thread serves best
 _NAMED = 5  # differences that a message lists
 
@@ -104,7 +103,7 @@ class Subject:
 
         Args:
             work: what to do; its result must not hold the model.
-            seed: of the generators of torch, NumPy and Python.
+            seed: seed of the generators of torch, NumPy and Python.
             mode: `"train"` or `"eval"`; `None` for the mode each submodule is in.
             prepare: changes the model before it runs; undone like everything else.
         """
@@ -125,7 +124,7 @@ class Subject:
                     prepare(self.model)
                 return work(self.model)
 
-        return guarded(once, lambda: self._insist(world), start)
+        return guarded(once, lambda: self._put_back(world), start)
 
     def _start(self) -> None:
         if self._twin is None:
@@ -139,17 +138,10 @@ class Subject:
         if self._twin is not None:
             self._twin.state.put_stand_ins()
 
-    def _insist(self, world: World) -> None:
-        """Put everything back; again from the start if something raised in between, such as a debugger's hook."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                problems = [*world.restore(), *self._beside.restore()]
-                problems += self._state.restore() if self._twin is None else self._state.restore_common()
-                self._problems = problems
-                return
-            except BaseException:
-                if attempt == _ATTEMPTS - 1:
-                    raise
+    def _put_back(self, world: World) -> None:
+        problems = [*world.restore(), *self._beside.restore()]
+        problems += self._state.restore() if self._twin is None else self._state.restore_common()
+        self._problems = problems
 
     def verify(self) -> None:
         """Compare the model with what it was, put back what differs, and say what could not be put back.
@@ -263,7 +255,7 @@ def working_copy(model: nn.Module) -> nn.Module:
 
     Raises:
         Exception: what the model's own code raises when it is copied.
-        IsometerError: the copy leads back to the model.
+        IsometerError: the copy refers to the model.
 
     Example:
         >>> model = nn.Linear(2, 2)
@@ -273,17 +265,19 @@ def working_copy(model: nn.Module) -> nn.Module:
         ...
         isometer.errors.IsometerError: a hook or another function of the model holds the model itself; ...
     """
-    world, state = World(), Snapshot(Reach([model]))
+    # A model's own way of copying may draw numbers.
+    return guarded(lambda: _stand_alone(model), World().restore)
+
+
+def _stand_alone(model: nn.Module) -> nn.Module:
+    state = Snapshot(Reach([model]))
     try:
-        try:
-            return Twin(model, state).model
-        except Unfaithful:
-            plain = copy.deepcopy(model)
-    finally:
-        world.restore()
+        return Twin(model, state).model
+    except Unfaithful:
+        plain = copy.deepcopy(model)
     if Reach([plain]).weight_ids() & state.reach.own_ids():
         raise IsometerError(
-            "a hook or another function of the model holds the model itself; expected one whose copy stands alone — "
-            "remove the hook first"
+            "a hook or another function of the model refers to the model itself; expected a model whose copy is "
+            "independent — remove the hook first"
         )
     return plain

@@ -22,10 +22,10 @@ class Numbers:
     """What is known of a tensor that is not kept.
 
     Attributes:
-        shape: of the tensor.
+        shape: shape of the tensor.
         total: sum of the entries.
         sample: a few of them, evenly spaced.
-        mean_square: of the entries.
+        mean_square: mean square of the entries.
         norm: root of the sum of their squares.
         orthogonal: whether rows (columns of tall matrices) are orthogonal and of one length, within rounding.
         constant: the one value that all entries have, `None` if there are several.
@@ -96,7 +96,7 @@ class Held:
     """A tensor that a function was given and that does not come from the input.
 
     Attributes:
-        name: of the parameter that it is; empty for one that was computed.
+        name: name of the parameter that it is; empty for one that was computed.
         numbers: what was read of a computed one, `None` where nothing was.
     """
 
@@ -112,11 +112,12 @@ class TraceStep(NamedTuple):
     """One operation.
 
     Attributes:
-        name: of the function, without the underscore of in-place forms; of the class, for a module that is one step.
+        name: name of the function, without the underscore of in-place forms; of the class, for a module that is one
+            step.
         kind: `input`, `weight`, `product`, `norm`, `activation`, `add`, `scale`, the kind of another site, or `other`.
         inputs: the steps it reads, in the order of its arguments; none where it reads nothing that was seen.
         layer: the layer of the examination that its output is, `None` where that is no site, or was left out.
-        shape: of its output.
+        shape: shape of its output.
         read_shape: of the first tensor it was given.
         first: whether that tensor comes from the input.
         activation: what the registry calls an activation, `None` for an unknown one.

@@ -38,7 +38,7 @@ class Unseen:
         (Unseen(name='forgotten', why='was not called'),)
 
     Attributes:
-        name: of the module, the parameter or the function.
+        name: name of the module, the parameter or the function.
         why: what kept the probe from it, as the rest of a sentence that begins with the name.
     """
 

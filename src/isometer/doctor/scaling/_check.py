@@ -50,23 +50,24 @@ def scaling_check(
     depths at the middle width. Each exponent stands beside those of theory.
 
     Args:
-        factory: makes the model, called with `width` and `depth`; generators are seeded before each call. It gives a
-            model, or a tuple of it with an optimizer or parameter groups, a batch and a target.
+        factory: makes the model, called with `width` and `depth`; generators are seeded before each call. It returns a
+            model, or a tuple of a model with an optimizer or parameter groups, a batch and a target.
         widths: 64, 128 and 256 if the factory takes `width`; an empty list leaves the width alone.
         depths: 2, 4 and 8 if the factory takes `depth`; an empty list leaves the depth alone.
-        batch: inputs, `(inputs, target)` or an iterable of those; made for the model unless given.
-        target: of a batch of inputs.
-        loss: of output and target; cross-entropy or mean squared error unless given.
+        batch: inputs, `(inputs, target)` or an iterable of those; made for the model by default.
+        target: targets, if `batch` holds inputs only.
+        loss: a function of output and target; cross-entropy or mean squared error by default.
         optimizer: a name such as `adamw`, a class of torch, or a function that makes one from parameters.
-        lr: your rate at the smallest size; the optimizer's usual one unless given.
-        steps: of the optimizer, each measured, at 1/64 of the rate: at the full rate wide models overshoot, and their
+        lr: your rate at the smallest size; by default the optimizer's own.
+        steps: optimizer steps, each measured, at 1/64 of the rate: at the full rate wide models overshoot, and their
             exponents say nothing about the parametrisation. 0 measures initial models alone.
-        aim: the parametrisation to correct towards: `standard`, `mup`, `depth-mup` or `completep`. CompleteP unless
-            given, muP where only the width is varied, depth-muP where the model's branches already follow it.
+        aim: the parametrisation to correct towards: `standard`, `mup`, `depth-mup` or `completep`. CompleteP by
+            default; muP where only the width is varied, depth-muP where the model's branches already follow it.
         metrics: further measurements of `isometer.probe` to fit exponents to, at every site.
-        rates: of the sweep, at the smallest size; seven around `lr` unless given. An empty list leaves the sweep out.
-        sweep_steps: of each training of the sweep.
-        seeds: of the weights; the sweep uses the first two.
+        rates: rates of the sweep, at the smallest size; seven around `lr` by default. An empty list leaves the sweep
+            out.
+        sweep_steps: steps of each training of the sweep.
+        seeds: seeds of the weights; the sweep uses the first two.
         told: called with a line of text on progress.
 
     Returns:

@@ -19,7 +19,7 @@ def code_of(found: Opinion, base: Size, names: Names, kind: str) -> str:
         found: what is to change.
         base: the size at which rates were tuned.
         names: of the parameters in the largest model, by group, whether they repeat, and label.
-        kind: of optimizer.
+        kind: kind of optimizer.
 
     Example:
         >>> change = Correction("hidden", True, ("blocks.*.weight",), rate_width=-1.0)

@@ -30,7 +30,7 @@ class Corrections:
     Attributes:
         found: the opinion.
         base: where rates are tuned.
-        kind: of optimizer.
+        kind: kind of optimizer.
     """
 
     found: Opinion

@@ -30,11 +30,11 @@ class Exponent:
     Attributes:
         axis: `width` or `depth`.
         quantity: what was measured.
-        group: of parameters, `model` for logits, `stream` for residual streams.
+        group: group of parameters, `model` for logits, `stream` for residual streams.
         label: names of the parameters, with `*` for numbers; `all` for a whole group.
         value: slope of the logarithm against that of the size.
         error: half of its 95 % interval.
-        points: that the line goes through.
+        points: number of points that the line is fitted to.
         repeated: whether it is about parameters of which deeper models have more.
     """
 

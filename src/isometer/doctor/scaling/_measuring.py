@@ -46,7 +46,7 @@ class Record:
     Attributes:
         values: step 0 is before training; what belongs to an update is filed under the step that it leads to.
         losses: before each step, and after the last.
-        shape: of the output.
+        shape: shape of the output.
         skip: median cosine between input and output of the repeated blocks, nan where there are none.
     """
 
@@ -83,7 +83,7 @@ def train_and_measure(
         loss: of the model on the batch; None for no steps.
         inputs: of the batch.
         roles: of the parameters.
-        steps: of the optimizer.
+        steps: optimizer steps.
         metrics: further measurements of `isometer.probe`, by site.
     """
     record = Record()

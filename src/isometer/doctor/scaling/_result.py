@@ -51,13 +51,13 @@ class ScalingCheck:
     Attributes:
         over_widths: sizes of the series over widths, at the smallest depth.
         over_depths: sizes of the series over depths, at the middle width.
-        steps: of the optimizer.
+        steps: optimizer steps.
         optimizer: its name.
         kind: `adaptive` if its updates have the size of the rate, `gradient` if they have that of the gradient.
-        rate: of the optimizer at the smallest size.
-        share: of it that the measured steps use, so that their changes are proportional to the rate.
+        rate: rate of the optimizer at the smallest size.
+        share: share of that rate that the measured steps use, so that their changes are proportional to the rate.
         residual: whether the repeated blocks have skip connections; None where depth was not varied.
-        exponents: of all quantities, by name of parameters (`label`) and for whole groups (label `all`).
+        exponents: exponents of all quantities, by name of parameters (`label`) and for whole groups (label `all`).
         opinion: verdicts and corrections, for one parametrisation.
         records: what was measured, by size and seed.
         code: the corrections as Python code; empty if there are none.
@@ -114,7 +114,7 @@ class ScalingCheck:
         Args:
             axis: `width` or `depth`.
             quantity: such as `update`, `activation`, `logits_change`, or a metric that was requested.
-            group: of parameters; `model` for the output, `stream` for the residual stream, `site` for metrics.
+            group: group of parameters; `model` for the output, `stream` for the residual stream, `site` for metrics.
             label: names of the parameters with `*` for numbers, the name of a site, or `all`. Of a group with
                 parameters that repeat with the depth and others that do not, these come first.
 

@@ -20,7 +20,7 @@ class Role:
     """A kind of parameter: those of one group whose names differ in numbers only.
 
     Attributes:
-        group: of parameters.
+        group: group of parameters.
         label: its name with `*` for numbers.
         repeated: whether there are more of them in a deeper model.
     """

@@ -72,8 +72,8 @@ class Parametrisation:
 
         Args:
             quantity: `activation`, `gradient`, `update`, `relative_update`, `logits` or `logits_change`.
-            group: of parameters; not read for logits.
-            kind: of optimizer, `adaptive` or `gradient`.
+            group: group of parameters; not read for logits.
+            kind: kind of optimizer, `adaptive` or `gradient`.
 
         Example:
             >>> standard = PARAMETRISATIONS["standard"]
@@ -118,7 +118,7 @@ class Parametrisation:
         Args:
             quantity: `branch`, `stream`, `stream_change`, `logits_change`, `activation` or `update`.
             in_branches: whether the parameters are those of residual branches; not read for the others.
-            kind: of optimizer, `adaptive` or `gradient`.
+            kind: kind of optimizer, `adaptive` or `gradient`.
 
         Example:
             >>> [PARAMETRISATIONS[name].depth("update", True, "adaptive") for name in ("depth-mup", "completep")]

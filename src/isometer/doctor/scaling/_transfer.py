@@ -32,10 +32,10 @@ class RateSweep:
 
     Attributes:
         sizes: the base size first.
-        factors: of the rate.
+        factors: factors of the rate.
         rate: at factor 1.
         losses: `(size, factor, seed)`, mean of the last quarter of the steps, infinite where training diverged.
-        steps: of each training.
+        steps: steps of each training.
     """
 
     sizes: tuple[Size, ...]
@@ -137,7 +137,7 @@ def sweep(
 
     Args:
         sizes: the base size first.
-        factors: of the rate.
+        factors: factors of the rate.
         rate: at factor 1.
         steps: of each training, for the record.
         run: gives the losses of a size and a factor, one per seed.

@@ -73,7 +73,7 @@ class Correction:
     """What to change about a group of parameters, as exponents of the width and of the depth.
 
     Attributes:
-        group: of parameters.
+        group: group of parameters.
         repeated: whether it is about those of which deeper models have more.
         labels: their names with `*` for numbers.
         init_width: multiply initial weights by width^this.
@@ -105,7 +105,7 @@ class Opinion:
     Attributes:
         aim: name of the parametrisation.
         verdicts: one per exponent that is judged.
-        corrections: of initial weights and rates.
+        corrections: corrections of initial weights and rates.
         branch_depth: multiply residual branches by depth^this.
         output_width: multiply the output by width^this, where its weights are those of the embedding.
     """
@@ -139,7 +139,7 @@ def opinion(exponents: Sequence[Exponent], aim: str | None, kind: str, residual:
         exponents: that were measured.
         aim: a parametrisation; None for muP where depth was not varied or has no skips, otherwise CompleteP, or
             depth-muP where the model already fits that.
-        kind: of optimizer.
+        kind: kind of optimizer.
         residual: whether blocks have skip connections; None where depth was not varied.
     """
     if aim is not None:

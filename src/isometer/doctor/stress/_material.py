@@ -81,7 +81,9 @@ class Batches:
         with self._left_alone():
             self._stream = iter(stream)
         if not self.read(1):
-            raise IsometerError("batch gives no batches; expected at least one (inputs, targets) — pass a new iterator")
+            raise IsometerError(
+                "batch yields no batches; expected at least one (inputs, targets) — pass a new iterator"
+            )
 
     def read(self, count: int) -> int:
         """Have that many ready, as far as there are any and memory allows; how many there are."""
@@ -139,7 +141,7 @@ def _pair(item: Any) -> Pair:
     if isinstance(item, (tuple, list)) and len(item) in (1, 2):
         return (item[0], item[1] if len(item) == 2 else None)
     came = f"{len(item)} parts" if isinstance(item, (tuple, list)) else f"a {type(item).__name__}"
-    raise IsometerError(f"batch gives {came} at a time; expected (inputs, targets) — wrap the loader")
+    raise IsometerError(f"batch gives {came} each time; expected (inputs, targets) — wrap the loader")
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,10 +214,10 @@ def material(
     Args:
         subject: the model.
         batches: inputs and targets.
-        loss: of output and target, or of the output where targets are None; by the kind of target unless given.
+        loss: of output and target, or of the output where targets are None; by the kind of target by default.
         samples: in a batch.
         mode: in which the model runs.
-        seed: of the teacher.
+        seed: seed of the teacher.
     """
     batches.read(-(-_CHANCE_SAMPLES // max(1, samples)))
     _, target = batches[0]

@@ -87,7 +87,7 @@ class Teacher:
     Args:
         inputs: a batch.
         output: what the model returns for it.
-        seed: of the function.
+        seed: seed of the function.
 
     Example:
         >>> x = torch.randn(8, 5, generator=torch.Generator().manual_seed(0))
@@ -107,7 +107,7 @@ class Teacher:
         self._positions = self._per_token or (first.dim() > 2 and source.shape[1:2] == first.shape[1:2])
         if not self._per_token and first.shape[0] != len(source):
             raise NothingToLearn(
-                f"the model returns {first.shape[0]} rows for {len(source)} samples; expected one for each to learn — "
+                f"the model returns {first.shape[0]} rows for {len(source)} samples; expected one row per sample — "
                 "pass target= and loss="
             )
         self._count = min(_MOST_OUTPUTS, first[(0,) * (2 if self._positions and not self._per_token else 1)].numel())

@@ -124,7 +124,7 @@ def _of_class(kind: Any, lr: float | None, schedule: Schedule | None) -> Optimiz
         usual = lr or float(kind([nn.Parameter(torch.zeros(1, 1))]).defaults["lr"])
     except Exception as problem:  # a class may want anything
         raise IsometerError(
-            f"optimizer is {kind.__name__}, which has no usual rate ({_first_line(problem)}); expected one made from "
+            f"optimizer is {kind.__name__}, which has no default rate ({_first_line(problem)}); expected one made from "
             f"parameters alone — pass lr=, or lambda parameters: {kind.__name__}(parameters, …)"
         ) from problem
     return OptimizerChoice(
@@ -144,7 +144,7 @@ def _made(
         ) from problem
     if not isinstance(trial, Optimizer):
         raise IsometerError(
-            f"optimizer is a function that gives a {type(trial).__name__}; expected an optimizer of torch made from "
+            f"optimizer is a function that returns a {type(trial).__name__}; expected an optimizer of torch made from "
             "parameters — pass lambda parameters: torch.optim.AdamW(parameters, lr=1e-3)"
         )
     _steps_alone(type(trial))
@@ -229,8 +229,8 @@ def _like(optimizer: Optimizer, lr: float | None, schedule: Schedule | None, sub
             made = kind(mine, **_accepted(optimizer))
         except TypeError as problem:
             raise IsometerError(
-                f"optimizer is a {kind.__name__} that cannot be made again ({_first_line(problem)}); expected a class "
-                f"that takes groups of parameters — pass lambda parameters: {kind.__name__}(parameters, …)"
+                f"optimizer is a {kind.__name__} that cannot be constructed again ({_first_line(problem)}); expected a "
+                f"class that takes groups of parameters — pass lambda parameters: {kind.__name__}(parameters, …)"
             ) from problem
         return _times(made, rate / own)
 

@@ -124,7 +124,7 @@ class AtRate:
         rate: the rate.
         verdict: as of an `Outlook`.
         probability: as of an `Outlook`.
-        progress: of the model at that rate.
+        progress: progress of the model at that rate.
     """
 
     rate: float
@@ -144,7 +144,7 @@ class Outlook:
     Attributes:
         optimizer: its name.
         verdict: `trains`, `slow`, `sick`, or `unknown` where nothing was run.
-        probability: that it trains, given that it either trains or is sick; nan where nothing was run.
+        probability: probability that it trains, given that it either trains or is sick; nan if nothing was run.
         rates: those that work: they reach half of the best one's progress in the first steps.
         best_rate: the best that was found; nan where nothing was run.
         at_rate: the verdict at the caller's rate, `None` if none was given.

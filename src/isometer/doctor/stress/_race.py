@@ -101,8 +101,8 @@ def _stepping(schedule: Any) -> Any:
     """
     if isinstance(schedule, torch.optim.lr_scheduler.ReduceLROnPlateau):
         raise IsometerError(
-            "schedule makes a ReduceLROnPlateau, which waits for losses of validation; expected one that goes by steps "
-            "— leave it out"
+            "schedule makes a ReduceLROnPlateau, which needs validation losses; expected one that depends only "
+            "on the step — leave it out"
         )
     if not callable(getattr(schedule, "step", None)):
         raise IsometerError(
@@ -119,7 +119,7 @@ class Track:
         subject: the model.
         material: what it is trained on.
         mode: in which it runs.
-        seed: of the reference and of dropout.
+        seed: seed of the reference and of dropout.
         told: called before every run.
     """
 

@@ -42,8 +42,8 @@ def by_the_book_(
     Args:
         model: to be changed.
         forward: runs the model on a batch.
-        seed: of the weights.
-        only: names of the modules to initialise, all unless given; the others stay as they are.
+        seed: seed of the weights.
+        only: names of the modules to initialise, all by default; the others stay as they are.
         alone: scale layers so that outputs are as large as inputs, instead of size 1; they then do not compensate for
             what others do.
 

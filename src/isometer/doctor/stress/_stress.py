@@ -65,8 +65,8 @@ class Stress:
         batches: how many different ones there were.
         samples: in each.
         plan: how much was run.
-        cost: of one step.
-        seconds: of work that all of it took.
+        cost: cost of one step.
+        seconds: work time that all of it took.
         in_place: why the model itself ran and was put back, instead of a copy; empty for a copy.
         kept: parameters that the reference took over as they are, since they belong to no known kind of layer.
         skipped: why nothing was run; empty if something was.
@@ -241,12 +241,12 @@ def stress_test(
     Args:
         subject: the model.
         batches: of inputs and targets; targets may be None.
-        loss: of output and target; by the kind of target unless given.
+        loss: of output and target; by the kind of target by default.
         optimizers: the optimizers.
         samples: in a batch.
         mode: in which the model is trained.
-        seed: of the reference, of dropout and of a teacher.
-        budget: seconds of work. Unless given, the whole plan is run, up to ten minutes of it, and the search for causes
+        seed: seed of the reference, of dropout and of a teacher.
+        budget: seconds of work. By default, the whole plan is run, up to ten minutes of it, and the search for causes
             has the rest of a minute, or as long as the test took.
         look: what is found in the model after a function has changed it; asked after some steps of the optimizer that
             does best.

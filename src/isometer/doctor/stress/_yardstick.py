@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from isometer.doctor.probe._signals import guarded
 from isometer.doctor.probe._tensor_trees import map_tensors
 from isometer.doctor.probe._world import World
 from isometer.doctor.stress._material import Material, Pair, written
@@ -43,7 +44,7 @@ class Yardstick:
     Attributes:
         progress: share of the loss of the best constant that is gone at the end; nan where nothing can be said.
         learner: the best one; empty where nothing was learned from.
-        losses: of the best one, on every batch before it was learned from.
+        losses: losses of the best one, on every batch before it was learned from.
     """
 
     progress: float
@@ -61,7 +62,7 @@ def yardstick(material: Material, *, steps: int, seed: int) -> Yardstick:
     Args:
         material: batches, loss, chance and an output of the model, of which only structure, shapes and types matter.
         steps: at most; fewer where there are fewer batches, since a batch that was learned from tells nothing new.
-        seed: of the learners, and of a loss that draws numbers.
+        seed: seed of the learners, and of a loss that draws numbers.
 
     Returns:
         The best learner; its progress is nan for targets that are not the caller's, an unknown chance, a single batch,
@@ -78,17 +79,19 @@ def yardstick(material: Material, *, steps: int, seed: int) -> Yardstick:
     found: list[_LearnerRun] = []
     levels: list[float] = []
     world = World()
-    try:
+
+    def train() -> None:
         world.seed(seed)
         torch.set_num_threads(1)  # for so little work more of them only cost time
         torch.set_default_dtype(torch.float32)
         with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", enabled=False):
-            found = _trained(material, steps, seed)
-            levels += (material.level(step) for step in range(max((len(run.losses) for run in found), default=0)))
+            found.extend(_trained(material, steps, seed))
+            levels.extend(material.level(step) for step in range(max((len(run.losses) for run in found), default=0)))
+
+    try:
+        guarded(train, world.restore)
     except Exception:  # data and losses may be odd in any way they like; then nothing can be said
-        found = []
-    finally:
-        world.restore()
+        found.clear()
     best = max(found, key=lambda run: run.progress(material.chance, levels), default=None)
     if best is None:
         return Yardstick(math.nan, "", ())

@@ -33,7 +33,7 @@ class AnswerShape:
             the samples), or places of an image.
         size: numbers to each of these.
         offset: the answer to start from.
-        scale: of a number.
+        scale: scale of a number.
         along: the axis of log-probabilities, if it has one.
     """
 

@@ -31,7 +31,7 @@ class TrainingCurve:
         True
 
     Attributes:
-        losses: of every batch before the step that uses it; a run ends at the first that is not finite, which is
+        losses: losses of every batch before the step that uses it; a run ends at the first that is not finite, which is
             kept as nan or as infinity.
         steps: how many were requested.
     """
@@ -93,7 +93,7 @@ def train(
         optimizer: `sgd` (momentum 0.9), `adam`, or a function of model and rate that makes one.
         learning_rate: constant.
         steps: number of steps.
-        seed: of dropout; the global generator is left as it was.
+        seed: seed of dropout; the global generator is left as it was.
         score: what to record instead of the loss, from the output and the number of the step.
         after: called with the number of each step after it.
 

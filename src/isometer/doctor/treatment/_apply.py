@@ -58,37 +58,38 @@ def treat(
 ) -> Treatment:
     """Repair what keeps a model from training, and keep what helps, judged by short trainings of the model.
 
-    First the repairs of the causes in the report; where these are not enough, prescriptions, again and again
-    the one with which the model learns most. At the end the treated model is diagnosed like any other. A model that
-    trains is left as it is; one that trains well with one of the usual optimizers keeps its architecture. Nothing is
-    ever half applied.
+    The repairs of the causes in the report come first. If they are not enough, prescriptions follow, each time the one
+    with which the model learns most. At the end the treated model is diagnosed like any other. A model that trains is
+    left as it is; one that trains well with one of the usual optimizers keeps its architecture. A change is applied
+    completely or not at all.
 
     Args:
-        model: the model of the report; of a compiled or distributed one, the model within.
-        report: what `diagnose` said about it; diagnosed here unless given. One without a stress test, or with other
-            optimizers, is made again.
-        batch: as for `diagnose`, the batches of the report unless given; schemes that set weights from data take the
+        model: the model of the report; for a compiled or distributed one, the model within.
+        report: what `diagnose` said about it; by default the model is diagnosed here. A report without a stress test,
+            or with other optimizers, is replaced by a new one.
+        batch: as for `diagnose`, the batches of the report by default; schemes that set weights from data take the
             first of many batches, and need more samples than features.
         target: as for `diagnose`.
         loss: as for `diagnose`.
         fresh: as for `diagnose`.
-        optimizer: as for `diagnose`; by the name in the report unless given.
+        optimizer: as for `diagnose`; by the name in the report by default.
         choose: `"recommended"` as described. `"all"` carries out everything that the causes and findings list, weights
-            first. Or ids of prescriptions, in order. Those two undo only what makes things worse.
-        budget: seconds of work that all of it may take. Unless given, the stress tests before and after are whole, and
-            what is tried between them has a minute, or twice as long as the first of them took.
+            first. Or ids of prescriptions, in order. With `"all"` and ids, only changes that make things worse are
+            undone.
+        budget: seconds of work that all of it may take. By default, the stress tests before and after run in full, and
+            the trials between them have a minute, or twice as long as the first stress test took.
         stress: judge by short trainings. If not, or where nothing can be trained, findings decide: `"recommended"` then
             looks for the shortest way to no finding, with what sets weights alone, else with changes of architecture,
             else with both; a severe finding counts like three moderate ones.
         inplace: change the model itself instead of a copy.
-        seed: of all draws.
+        seed: seed of all draws.
         told: called with what is being run.
 
     Returns:
         A `Treatment`.
 
     Raises:
-        IsometerError: the model cannot be copied, has a hook that holds the model itself, is quantised, scripted or
+        IsometerError: the model cannot be copied, has a hook that refers to the model itself, is quantised, scripted or
             has no memory, or an id is not known. The model is then as it was.
 
     Example:
@@ -360,7 +361,9 @@ def _check(model: Any, report: Any) -> None:
     if not isinstance(model, nn.Module):
         raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass one")
     if not isinstance(report, Report):
-        raise IsometerError(f"report is a {type(report).__name__}; expected what isometer.diagnose(model, batch) gives")
+        raise IsometerError(
+            f"report is a {type(report).__name__}; expected what isometer.diagnose(model, batch) returns"
+        )
     known = {"input", "targets", "loss", *dict(model.named_modules(remove_duplicate=False))}
     strange = next((name for cause in report.causes for name in cause.modules if name not in known), None)
     if strange is not None:
@@ -376,8 +379,8 @@ def _check(model: Any, report: Any) -> None:
             )
         if isinstance(module, torch.jit.ScriptModule):
             raise IsometerError(
-                f"module {name or type(module).__name__!r} is scripted, and its weights cannot be exchanged; expected "
-                "modules of Python — treat the model before scripting it"
+                f"module {name or type(module).__name__!r} is scripted, so its weights cannot be replaced; expected "
+                "Python modules — treat the model before scripting it"
             )
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if tensor.is_meta:
@@ -398,8 +401,8 @@ def _copied(model: nn.Module) -> nn.Module:
         raise IsometerError(f"{problem}, or pass inplace=True") from problem
     except Exception as problem:  # whatever the model's own code raises
         raise IsometerError(
-            f"the model cannot be copied ({type(problem).__name__}: {problem}); expected one that copy.deepcopy takes "
-            "— pass inplace=True"
+            f"the model cannot be copied ({type(problem).__name__}: {problem}); expected one that copy.deepcopy "
+            "can copy — pass inplace=True"
         ) from problem
 
 

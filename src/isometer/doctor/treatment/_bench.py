@@ -56,7 +56,7 @@ class Bench:
         tested: the stress test of the model as it came: plan, rates and outlooks.
         choices: optimizers, by name.
         mode: in which the model runs.
-        seed: of dropout and a teacher.
+        seed: seed of dropout and a teacher.
         budget: after which nothing new is begun.
         told: called before every run.
         explained: the search for causes: what helps there has to be seen here too.

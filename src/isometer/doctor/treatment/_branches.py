@@ -81,7 +81,7 @@ def fixup_blocks_(model: nn.Module, batch: Any, *, seed: int = 0) -> InitOutcome
     Args:
         model: a residual network without normalisation.
         batch: what it is called with.
-        seed: of the draw.
+        seed: seed of the draw.
 
     Returns:
         What was done.
@@ -106,7 +106,7 @@ def fixup_blocks_(model: nn.Module, batch: Any, *, seed: int = 0) -> InitOutcome
     blocks = list(dict.fromkeys(site.name for site in sites if site.kind == "add" and site.name in modules))
     blocks = [b for b in blocks if b and any(isinstance(m, _WEIGHTS) for m in modules[b].modules())]
     if len(blocks) < 2:
-        raise IsometerError("fewer than two modules add a branch to what they are given; expected residual blocks")
+        raise IsometerError("fewer than two modules add a branch to their input; expected residual blocks")
     # Names are read as patterns there, where a bracket opens a set.
     return fixup_(model, [b.replace("[", "[[]") for b in blocks], seed=seed)
 
@@ -176,7 +176,7 @@ def add_skips_(model: nn.Module, batch: Any) -> tuple[str, ...]:
     if len(parts) < 2:
         raise IsometerError(
             "fewer than two parts of nn.Sequential containers keep the shape of their input and have no skip yet; "
-            "expected such parts — add skips where the forward method is written"
+            "expected such parts — add the skips in the forward method"
         )
     own_places(model, [f"{p}.{c}" if p else c for p, names in parts for c in names])
     scale = 1.0 / math.sqrt(len(parts))

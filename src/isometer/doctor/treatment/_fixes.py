@@ -34,9 +34,9 @@ def redraw_(model: nn.Module, batch: Any, modules: Sequence[str] | None = None, 
     Args:
         model: the model.
         batch: what it is called with.
-        modules: names of the modules; they are trained from then on, even if they were frozen. Unless given, all that
+        modules: names of the modules; they are trained from then on, even if they were frozen. By default, all that
             are not frozen.
-        seed: of the weights.
+        seed: seed of the weights.
 
     Returns:
         Names of the modules that were redrawn.
@@ -116,7 +116,7 @@ def unfreeze_(model: nn.Module, modules: Sequence[str] | None = None) -> tuple[s
 
     Args:
         model: the model.
-        modules: names of the modules; everything unless given.
+        modules: names of the modules; everything by default.
 
     Returns:
         Names of the parameters that were frozen.
@@ -138,7 +138,7 @@ def unfreeze_(model: nn.Module, modules: Sequence[str] | None = None) -> tuple[s
         if parameter.is_floating_point() and not parameter.requires_grad
     }
     if not frozen:
-        raise IsometerError("nothing is frozen; expected a parameter that is — there is nothing to do")
+        raise IsometerError("no parameter is frozen; expected at least one — there is nothing to do")
     for parameter in frozen.values():
         parameter.requires_grad_()
     return tuple(frozen)
@@ -147,8 +147,8 @@ def unfreeze_(model: nn.Module, modules: Sequence[str] | None = None) -> tuple[s
 def standardise_inputs_(model: nn.Module, batch: Any) -> tuple[str, ...]:
     """Standardise a model's inputs with the mean and size of a batch, in place.
 
-    A hook of the model subtracts the mean, divides by the standard deviation, and replaces what is not finite. Where
-    data are prepared is the better place: do the same there if you can.
+    A hook of the model subtracts the mean, divides by the standard deviation, and replaces what is not finite. If you
+    can, do the same where the data are prepared instead.
 
     Args:
         model: the model.
@@ -158,7 +158,7 @@ def standardise_inputs_(model: nn.Module, batch: Any) -> tuple[str, ...]:
         What is unusual about the inputs.
 
     Raises:
-        IsometerError: nothing is.
+        IsometerError: nothing is unusual.
 
     Example:
         >>> model = nn.Identity()
@@ -170,7 +170,9 @@ def standardise_inputs_(model: nn.Module, batch: Any) -> tuple[str, ...]:
     """
     found = input_repairs([batch])
     if not found:
-        raise IsometerError("the inputs of the batch are as usual; expected an offset or odd units — there is no need")
+        raise IsometerError(
+            "the inputs of the batch have a usual scale; expected an offset or unusual units — there is nothing to do"
+        )
     for repair in found:
         repair.change(model)
     return tuple(repair.evidence for repair in found)
@@ -181,7 +183,7 @@ def output_units_(model: nn.Module, *, mean: float, scale: float, loss: float = 
 
     Args:
         model: the model.
-        mean: of the targets.
+        mean: mean of the targets.
         scale: their standard deviation.
         loss: factor of the gradients: how much larger the loss would be if the targets were standardised, for a mean
             squared error 1 / scale².
@@ -229,7 +231,7 @@ def exchange_activations_(model: nn.Module, modules: Sequence[str]) -> tuple[str
 
 
 def insert_activations_(model: nn.Module, modules: Sequence[str]) -> tuple[str, ...]:
-    """Put a ReLU behind layers, in place: hooks of these modules, so that all names stay.
+    """Put a ReLU after layers, in place, by hooks of these modules, so that all names stay.
 
     Args:
         model: the model.

@@ -15,6 +15,7 @@ from isometer.activations import Activation as Function
 from isometer.activations._closed_forms import as_two_rays
 from isometer.doctor.diagnosis._signal_path import View
 from isometer.doctor.probe._examine import probe
+from isometer.doctor.probe._signals import guarded
 from isometer.doctor.probe._sites import Site
 from isometer.doctor.probe._world import World
 from isometer.doctor.treatment._surgery import is_plain, own_places, put, seen, single_use
@@ -65,8 +66,8 @@ def shape_activations_(model: nn.Module, batch: Any) -> tuple[str, ...]:
     """Replace every activation by one shaped for the depth of the model, closer to linear the deeper it is; in place.
 
     ReLU and its leaky versions become a leaky ReLU that brings orthogonal samples to cosine 0.9 at the output. Other
-    functions get input and output scales and shifts with κ(0) = 0 and κ_L'(1) = 1.5, or behind batch norm, which sets
-    the scale again in every layer, the falling gain of `φ(ℓ^{−0.4} x)`, normalised. All are of gain 1: call
+    functions get input and output scales and shifts with κ(0) = 0 and κ_L'(1) = 1.5, or, after batch norm, which resets
+    the scale in every layer, the falling gain of `φ(ℓ^{−0.4} x)`, normalised. All are of gain 1: call
     `isometer.init.principled_gain_` afterwards.
 
     Args:
@@ -151,14 +152,16 @@ def _grid() -> torch.Tensor:
 
 def _response(module: nn.Module) -> torch.Tensor | None:
     """What a module makes of single numbers, `None` if it does not take each by itself."""
-    x, world = _grid(), World()
-    try:
+    x = _grid()
+
+    def both() -> tuple[Any, Any]:
         with torch.no_grad():
-            y, back = module(x.clone()), module(x.flip(0))
+            return module(x.clone()), module(x.flip(0))
+
+    try:
+        y, back = guarded(both, World().restore)  # it may draw numbers
     except Exception:  # a module may ask for anything
         return None
-    finally:
-        world.restore()  # it may draw numbers
     if not isinstance(y, torch.Tensor) or y.shape != x.shape or not torch.allclose(back.flip(0), y):
         return None
     return y
@@ -183,8 +186,8 @@ def _function(model: nn.Module, site: Site) -> Function:
     if isinstance(module, Activation):
         if module.activation.name.startswith(_DONE):
             raise IsometerError(
-                f"the activation of {site.name!r} is {module.activation.name}; expected one that was not changed yet — "
-                "it has been normalised or shaped already"
+                f"the activation of {site.name!r} is {module.activation.name}; expected an unmodified one — "
+                "it has already been normalised or shaped"
             )
         return module.activation
     known = _recognised(module) if site.activation is None else None
@@ -195,5 +198,5 @@ def _function(model: nn.Module, site: Site) -> Function:
         )
     phi = known or activation(str(site.activation))
     if not math.isfinite(phi.gain_forward):
-        raise IsometerError(f"{phi.name} is zero almost everywhere; expected an activation that lets something through")
+        raise IsometerError(f"{phi.name} is zero almost everywhere; expected an activation with nonzero outputs")
     return phi

@@ -26,7 +26,7 @@ class Candidate:
     """A change that can be tried.
 
     Attributes:
-        id: of the prescription, or of what a cause asks for.
+        id: ID of the prescription, or of what a cause asks for.
         kind: what it touches.
         calls: alternatives, as of a `Prescription`.
         elsewhere: why there are none.

@@ -28,7 +28,7 @@ _TOLERANCE = 1e-4
 
 
 def add_norm_(model: nn.Module, batch: Any, norm: Literal["batch", "layer"] = "batch") -> tuple[str, ...]:
-    """Normalise what weights give before the activation that follows them, where nothing does so yet; in place.
+    """Insert a normalisation between weights and the activation that follows them, where there is none yet; in place.
 
     Where the activation is a module, the pair of normalisation and activation takes its place and all parameters keep
     their names; where it is a function, the pair of weights and normalisation takes the place of the weights.
@@ -88,7 +88,7 @@ def _norm(norm: str, layer: nn.Module, shape: tuple[int, ...], name: str) -> nn.
         return nn.GroupNorm(1, width) if isinstance(layer, _CONVOLUTIONS) else nn.LayerNorm(width)
     if isinstance(layer, nn.Linear) and len(shape) > 2:
         raise IsometerError(
-            f"{name!r} acts on tokens, {'×'.join(map(str, shape))}; batch norm over them mixes samples and places — "
+            f"{name!r} acts on tokens, {'×'.join(map(str, shape))}; batch norm over them mixes samples and positions — "
             "add a layer norm instead"
         )
     return _BATCH_NORMS[type(layer)](width)
@@ -97,8 +97,8 @@ def _norm(norm: str, layer: nn.Module, shape: tuple[int, ...], name: str) -> nn.
 def full_batch_norm_(model: nn.Module, batch: Any) -> tuple[str, ...]:
     """Replace modules that subtract the batch mean and do not rescale by batch norm, in place.
 
-    What a module does is seen from what it makes of the batch: without parameters, its output is its input minus the
-    mean over the batch.
+    Such modules are recognised by their effect on the batch: they have no parameters, and their output is their input
+    minus the mean over the batch.
 
     Args:
         model: the model.
@@ -141,7 +141,7 @@ def full_batch_norm_(model: nn.Module, batch: Any) -> tuple[str, ...]:
     observe(model, batch, [(module, watch(name)) for name, module in leaves])
     if not found:
         raise IsometerError(
-            "no module subtracts the batch mean without rescaling; expected one to replace — where a forward method "
+            "no module subtracts the batch mean without rescaling; expected one to replace — if a forward method "
             "does it, divide by the standard deviation there"
         )
     own_places(model, list(found))

@@ -49,7 +49,7 @@ def pre_norm_(model: nn.Module, batch: Any) -> tuple[str, ...]:
     if not switched and not pairs:
         raise IsometerError(
             "no normalisation directly after a residual addition was found in an nn.Sequential or a layer of torch's "
-            "transformer; expected one to move — move it where the forward method is written"
+            "transformer; expected one to move — move it in the forward method"
         )
     for _, layer in switched:
         layer.norm_first = True

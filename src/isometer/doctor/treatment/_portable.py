@@ -18,7 +18,7 @@ def portable(optimizer: Any, report: Report) -> tuple[Any, float | None]:
     """What to judge with, and at which rate of the caller's: an optimizer holds parameters, and treatments change them.
 
     Args:
-        optimizer: as for `diagnose`; those of the report unless given.
+        optimizer: as for `diagnose`; those of the report by default.
         report: of the model.
     """
     own = next((one.at_rate.rate for one in report.trains.values() if one.at_rate is not None), None)

@@ -35,7 +35,7 @@ class Step:
         0.59
 
     Attributes:
-        id: of the prescription, or of the repair of a cause.
+        id: ID of the prescription, or of the repair of a cause.
         kind: `weights`, `architecture`, `batch` or `training`.
         status: `applied`, `advised` (only you can do it), `refused` (it cannot apply), or `undone` (it did not help or
             made things worse).
@@ -69,17 +69,17 @@ class Treatment:
 
     Attributes:
         model: the treated model.
-        steps: everything that was tried or is advised: what was done in its order, then advice, then what did not help,
+        steps: everything that was tried or is advised: what was applied, in order; then advice; then what did not help,
             most effective first.
         before: the report that the treatment started from.
         after: the report of the treated model on the batch of the treatment.
         code: Python lines that do the same to `model` with `batch`; empty if nothing was applied.
-        calls: what the code says, to be repeated.
+        calls: the calls in the code, to be repeated.
         trial: brief training of both, if there was one.
-        trained: whether short trainings decided; findings did otherwise.
-        optimizer: whose short trainings they were.
-        progress: of these trainings before and after.
-        seconds: that all of it took.
+        trained: whether short trainings decided; if not, findings did.
+        optimizer: the optimizer of the short trainings.
+        progress: progress of these trainings before and after.
+        seconds: how long all of it took.
 
     Example:
         >>> import torch
@@ -118,12 +118,12 @@ class Treatment:
         return tuple(step for step in self.steps if step.status == "advised")
 
     def repeat(self, model: nn.Module, batch: Any, *, seed: int = 0) -> nn.Module:
-        """Do the same to another model of the same make, in place.
+        """Do the same to another model of the same architecture, in place.
 
         Args:
             model: the model.
             batch: what it is called with.
-            seed: of all draws.
+            seed: seed of all draws.
 
         Returns:
             The model.

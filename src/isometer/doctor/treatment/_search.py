@@ -56,7 +56,7 @@ class TreatmentSearch:
     Attributes:
         model: changed in place.
         batch: what it is called with.
-        seed: of all draws.
+        seed: seed of all draws.
         judge: says what helps.
     """
 

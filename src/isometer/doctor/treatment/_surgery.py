@@ -56,16 +56,16 @@ def single_use(sites: Sequence[Site], names: Sequence[str]) -> None:
     twice = next((name for name in names if counts[name] > 1), None)
     if twice is not None:
         raise IsometerError(
-            f"module {twice!r} runs more than once; expected a module of its own at every place — give each place one"
+            f"module {twice!r} runs more than once; expected a separate module at every place — make one for each place"
         )
 
 
 def own_places(model: nn.Module, names: Sequence[str]) -> None:
-    """Refuse modules that stand at several places of the tree."""
+    """Refuse modules that are used at several places of the tree."""
     places = Counter(id(module) for _, module in model.named_modules(remove_duplicate=False))
     for name in names:
         if places[id(model.get_submodule(name))] > 1:
             raise IsometerError(
-                f"module {name!r} stands at several places of the model; expected one each — make a new module for "
-                "each place"
+                f"module {name!r} is used at several places of the model; expected a separate module at each — make "
+                "one for each place"
             )

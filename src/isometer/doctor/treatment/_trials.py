@@ -61,8 +61,8 @@ class TreatmentTrial:
 
     Attributes:
         steps: per run.
-        learning_rates: that were tried.
-        seeds: that were tried.
+        learning_rates: the rates that were tried.
+        seeds: the seeds that were tried.
         before: runs of the untreated model.
         after: runs of the treated one.
         start: loss that a run is measured against, of the untreated model at its first step.
@@ -132,12 +132,12 @@ def trial(
         batch: inputs, from which every step draws samples at random. Or give a sampler.
         sampler: function of step and seed that gives inputs and targets.
         target: what the loss compares with, one entry per sample of the batch.
-        samples: of a step, half of the batch unless given.
+        samples: samples per step, half of the batch by default.
         loss: a function of output and target.
         steps: per run.
         optimizer: `sgd` (momentum 0.9) or `adam`.
-        learning_rates: three that suit the optimizer unless given.
-        seeds: of the runs.
+        learning_rates: three that suit the optimizer by default.
+        seeds: seeds of the runs.
         progress: called with the number of runs that are done and that there are.
 
     Returns:
@@ -164,7 +164,7 @@ def trial(
     if steps < 1 or not seeds:
         raise IsometerError(f"steps is {steps} and there are {len(seeds)} seeds; expected at least one of each")
     if sampler is None and target is None:
-        raise IsometerError("target was not given; expected what the loss compares with — pass target=labels")
+        raise IsometerError("target was not given; expected the targets of the loss — pass target=labels")
     if optimizer not in LEARNING_RATES:
         raise unknown_name("optimizer", optimizer, LEARNING_RATES)
     draw = sampler or _from_batch(batch, target, samples)

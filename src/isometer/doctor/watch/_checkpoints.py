@@ -34,11 +34,11 @@ class CheckpointRun:
     """What the checkpoints of a run show.
 
     Attributes:
-        name: of the run.
+        name: name of the run.
         history: as `SignalMonitor.history`: metrics over `(step, layer)`, norms and changes of weights over `(step,
             parameter)`, numbers of the whole model over `step`.
         warnings: signs of trouble, as a monitor raises them.
-        findings: of the doctor, by step.
+        findings: findings of the doctor, by step.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
@@ -84,7 +84,7 @@ class CheckpointRun:
         """Write the page of a training run, beside other runs where some are given.
 
         Args:
-            path: of the file, in a folder that exists.
+            path: path of the file, in a folder that exists.
             beside: runs of the same model to compare with.
 
         Returns:
@@ -135,7 +135,7 @@ def watch_checkpoints(
     The weights go into a copy; the model is left as it was.
 
     Args:
-        model: that the checkpoints belong to.
+        model: the model that the checkpoints belong to.
         checkpoints: by step, state dicts or functions that load weights into the model they are given.
         batch: what the model is called with, as for `isometer.probe`.
         target: second argument of the loss.
@@ -143,8 +143,8 @@ def watch_checkpoints(
         metrics: as for `SignalMonitor`.
         mode: `"train"`, `"eval"`, or `None` for the mode the model is in.
         strict: whether state dicts have to hold every parameter.
-        name: of the run.
-        seed: of cotangents and redraws.
+        name: name of the run.
+        seed: seed of cotangents and redraws.
         told: called with what is being done.
 
     Raises:

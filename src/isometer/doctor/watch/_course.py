@@ -60,7 +60,7 @@ class RunCourse:
         parameter_names: Sequence[str] = (),
         matrices: Sequence[bool] | None = None,
     ) -> RunCourse | None:
-        """`None` while there is too little to compare; `matrices` says which parameters are, all unless given."""
+        """`None` while there is too little to compare; `matrices` says which parameters are, all by default."""
         step = observations[-1].step
         latest, earlier = observations[-_LATEST:], observations[:-_LATEST]
         reference = [one for one in earlier if _FROM * step <= one.step <= _TO * step]
@@ -84,7 +84,7 @@ class RunCourse:
         A course that goes the other way counts as level: a fall that ends is no rise.
 
         Args:
-            name: of the quantity.
+            name: name of the quantity.
             table: `values`, `parameters` or `scalars`.
             sign: of the departures that count.
             tolerance: that ordinary training needs, in units of the scale.

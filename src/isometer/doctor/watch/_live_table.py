@@ -36,7 +36,7 @@ class LiveTable:
     Where standard output is not a terminal, the table is printed once, when the monitor is closed.
 
     Args:
-        console: where to draw; standard output unless given.
+        console: where to draw; standard output by default.
 
     Example:
         >>> import io

@@ -49,8 +49,8 @@ def chosen_metrics(metrics: Sequence[str] | None) -> list[str]:
             raise unknown_name("metric", name, [*METRICS, *ATTENTION])
         if METRICS[name].reads == "sequence" or name == GAIN_RATIO:
             raise IsometerError(
-                f"{name} is of predictions and reports; expected a metric that is measured in a model — for attention "
-                f"there are {', '.join(ATTENTION)}"
+                f"{name} belongs to predictions and reports; expected a metric that is measured in a model — for "
+                f"attention there are {', '.join(ATTENTION)}"
             )
     return list(dict.fromkeys(metrics))
 

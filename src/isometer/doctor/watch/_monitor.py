@@ -48,27 +48,29 @@ class SignalMonitor:
 
     Call `step` once after each step of the optimizer. The first ten steps are observed, then every second one, later
     one each time the number of steps has grown by 4 %: one probe of a few samples of the batch that the model was
-    called with, and the sizes of weights, gradients and updates. An observation that would bring the time spent above
-    `budget` of the training time waits until it does not, beside an allowance for the first steps: the first
-    observation and a quarter of a second (or two more).
+    called with, and the sizes of weights, gradients and updates. An observation that would exceed `budget`, a share of
+    the training time, is postponed. The first steps have an allowance: the first observation and a quarter of a second
+    (or two more).
 
-    Model, gradients, buffers and generators stay as they were. Whatever goes wrong inside is caught and logged once.
+    Model, gradients, buffers and generators stay as they were. Errors inside the monitor are caught and logged once.
 
     Args:
         model: the model that you call; compiled and distributed ones included.
-        optimizer: its updates are then read off exactly, by its groups, with gradients as it gets them: accumulated and
-            clipped. Without one they are those between two calls of `step`.
+        optimizer: its updates are then measured exactly, by its groups, with gradients as it receives them, accumulated
+            and clipped. Without an optimizer, updates are the changes between two calls of `step`.
         metrics: names of the catalogue, and `attention_relative_entropy`, `attention_score_std`,
-            `attention_score_largest`; a dozen unless given.
-        layers: patterns of module names (`"blocks.*"`) to which `history` is restricted; their numbers are logged, too.
+            `attention_score_largest`; a dozen by default.
+        layers: patterns of module names (`"blocks.*"`) to which `history` is restricted; their numbers are logged as
+            well.
         budget: largest share of the training time that observations may take, `None` for no limit.
         when: steps between observations, a list of steps, or a function of the step, in place of the usual schedule.
         log: where numbers go: a TensorBoard `SummaryWriter` (anything with `add_scalar`), a W&B run (anything with
             `log`), a function of step and numbers such as `LiveTable()`, which draws a table in the terminal, the path
             of a CSV file, or a list of those.
-        samples: of the batch that are looked at.
-        held: a batch on which the drift of the tangent kernel is followed, too; it costs more than all the rest.
-        prefix: of the names that are logged.
+        samples: how many samples of the batch are observed.
+        held: a batch on which the drift of the tangent kernel is followed as well; this costs more than everything
+            else.
+        prefix: prefix of the names that are logged.
         reduce: whether several processes observe together and average; by default if the model is distributed.
 
     Example:
@@ -149,11 +151,11 @@ class SignalMonitor:
         Where an optimizer was given, calls between its steps only add to the loss, as in gradient accumulation.
 
         Args:
-            loss: of the step, a number or a tensor.
-            batch: what the model was called with; taken from the call itself unless given.
+            loss: loss of the step, a number or a tensor.
+            batch: what the model was called with; taken from the call itself by default.
             target: second argument of the criterion.
             criterion: the loss function; without one, gradients by layer are those of a Gaussian cotangent.
-            step: number of the step, counted unless given.
+            step: number of the step, counted by default.
         """
         start = time.perf_counter()
         if self._clock is not None:
@@ -272,8 +274,8 @@ class SignalMonitor:
             return ModelCall(some, "cpu", None), few_targets
         if self._tap.call is None:
             raise IsometerError(
-                "the model was not called between two steps, or by another name; expected the model that your loop "
-                "calls — pass that one, or batch= to step"
+                "the model was not called between two steps, or was called through another object; expected the model "
+                "that your loop calls — pass that one, or batch= to step"
             )
         return self._tap.call, few(self._tap.call.batch, self.samples, target)[1] if target is not None else None
 
@@ -323,7 +325,7 @@ class SignalMonitor:
         """Write a page that opens offline: heat maps over layers and steps, linked curves, warnings on the time line.
 
         Args:
-            path: of the file, in a folder that exists.
+            path: path of the file, in a folder that exists.
 
         Returns:
             The path.
@@ -401,7 +403,7 @@ def _check(model: Any, samples: Any) -> None:
         raise IsometerError(f"model is a {type(model).__name__}; expected a torch.nn.Module — pass one")
     if isinstance(model, torch.jit.ScriptModule):
         raise IsometerError(
-            "the model is scripted and takes no hooks; expected a module of Python — watch it before you script it"
+            "the model is scripted and takes no hooks; expected a Python module — watch it before you script it"
         )
     lazy = next((name for name, one in model.named_parameters() if is_lazy(one)), None)
     if lazy is not None:

@@ -47,7 +47,7 @@ class StepReading:
     """The numbers of one step.
 
     Attributes:
-        step: of training.
+        step: number of the training step.
         layers: the places, in the order of execution.
         values: by metric, one number a layer.
         parameters: by quantity, one number a parameter.

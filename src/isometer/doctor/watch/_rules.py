@@ -29,10 +29,10 @@ class TroubleSign:
     """One sign of trouble.
 
     Attributes:
-        id: of the warning.
+        id: ID of the warning.
         meaning: what it leads to.
         advice: what to do.
-        score: of the observations.
+        score: score of the observations.
         least: no limit is set below it.
     """
 
@@ -238,13 +238,13 @@ RULES: tuple[TroubleSign, ...] = (
     ),
     TroubleSign(
         "growing-signal",
-        "activations grow from step to step and leave the range in which the layers behind them work",
+        "activations grow from step to step and leave the range in which the layers after them work",
         "lower the learning rate, add weight decay, or normalise the input of these layers",
         _of_layers("rms", "the rms of the activations", 1.0, 0.08),
     ),
     TroubleSign(
         "shrinking-signal",
-        "activations shrink from step to step, and with them the gradients of the layers behind",
+        "activations shrink from step to step, and with them the gradients of the layers after them",
         "lower the weight decay, or check the biases before these activations",
         _of_layers("rms", "the rms of the activations", -1.0, 0.05),
     ),

@@ -28,7 +28,7 @@ class Updates:
 
     Args:
         model: whose parameters are watched; a tied one counts once.
-        optimizer: whose groups they belong to; one group unless given.
+        optimizer: whose groups they belong to; one group by default.
 
     Example:
         >>> model = nn.Linear(1, 1, bias=False)

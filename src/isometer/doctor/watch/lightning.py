@@ -34,7 +34,7 @@ def _make() -> Any:
         """Watches a Lightning module: numbers to the trainer's loggers, warnings to the log.
 
         Args:
-            inputs: from a batch to what the module is called with; its first element unless given.
+            inputs: from a batch to what the module is called with; its first element by default.
             options: as for `SignalMonitor`; `log` beside the trainer's loggers.
         """
 

@@ -64,7 +64,7 @@ def examined_file(path: str, name: str, stress: bool = False) -> dict[str, Any]:
     """The doctor's report of a network that `isometer.nn.save_network` wrote.
 
     Args:
-        path: of the file, chosen by the server.
+        path: path of the file, chosen by the server.
         name: what to call it.
         stress: train copies of it, too.
     """

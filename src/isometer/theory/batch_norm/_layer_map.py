@@ -42,7 +42,7 @@ def batch_norm_map(
 ) -> GramEstimate:
     """Gram matrix after one batch-norm layer of infinite width: `G ↦ E φ(BN(h)) φ(BN(h))ᵀ`, h ~ N(0, G).
 
-    Exchangeable G (one diagonal and one off-diagonal value) and positively homogeneous activations behind a rescaling
+    Exchangeable G (one diagonal and one off-diagonal value) and positively homogeneous activations after a rescaling
     norm are integrals, precise to about 1e−12; everything else is randomised quasi-Monte Carlo.
 
     Args:
@@ -51,7 +51,7 @@ def batch_norm_map(
         norm: `"batch"`, `"batch-recenter"`, `"batch-rescale"`, `"batch-rescale-std"` or a `Norm` of these.
         position: the norm before (`"pre"`) or after (`"post"`) the activation.
         samples: points of quasi-Monte Carlo.
-        seed: of quasi-Monte Carlo.
+        seed: seed of quasi-Monte Carlo.
 
     Returns:
         A `GramEstimate`; the error of sampled entries is three standard errors.
@@ -115,7 +115,7 @@ def batch_norm_chain(
         norm: as in `batch_norm_map`.
         position: as in `batch_norm_map`.
         samples: points of quasi-Monte Carlo per layer.
-        seed: of quasi-Monte Carlo.
+        seed: seed of quasi-Monte Carlo.
 
     Returns:
         One `GramEstimate` per layer 1 … depth.

@@ -23,7 +23,7 @@ def quasi_expectation(
         function: of batches `(k, n)`, the mean of the values over the first axis.
         covariance: G, `(n, n)`.
         samples: points in all, rounded to 16 powers of two.
-        seed: of the scrambling.
+        seed: seed of the scrambling.
 
     Example:
         >>> value, error = quasi_expectation(lambda h: (h * h).mean(axis=0), np.diag([1.0, 4.0]), samples=4096)

@@ -36,7 +36,7 @@ def expected_hitting_time(eigenvalues: ArrayLike, target: float | None = None) -
 
     Args:
         eigenvalues: λ of XXᵀ at the start, `(d,)`, d at least 2, all above 0.
-        target: 1/(16d) unless given.
+        target: 1/(16d) by default.
 
     Returns:
         The time, a fraction of a layer included; 0 if the gap is below the target already, inf for singular batches.

@@ -41,7 +41,7 @@ class SphereRule:
         cosine: cos θ between the two directions.
         functions: what the panels must resolve.
         kinks: where the functions are not smooth.
-        name: of the functions, for messages.
+        name: name of the functions, for messages.
         panels: edges in v that are known to resolve the functions, kinks included; otherwise they are found.
 
     Example:

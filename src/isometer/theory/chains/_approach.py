@@ -30,10 +30,10 @@ class Approach:
     """Where cosines go in a chain, and how.
 
     Args:
-        form: of the approach; `"varying"` where the activation sees ever larger signals and no one map holds.
+        form: form of the approach; `"varying"` where the activation sees ever larger signals and no one map holds.
         fixed_point: ρ*, None where there is none or every cosine is one.
         rate: factor of the distance per layer, of an exponential approach.
-        exponent: of the depth, of its logarithm, or of the cosine.
+        exponent: exponent of the depth, of its logarithm, or of the cosine.
         constant: C of 1 − ρ ≈ C/ℓ^p, where it is known.
         depth_scale: layers over which the distance falls by e; inf where it falls more slowly than exponentially.
         sentence: all of it in words.

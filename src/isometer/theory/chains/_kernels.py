@@ -73,7 +73,7 @@ def chain_kernels(
     Args:
         spec: the chain, with a norm over features or none.
         inputs: (n, d), samples by features; the first weights have the variance gain²/d, as everywhere in a `Spec`.
-        depth: layers, those of the chain unless given.
+        depth: layers, those of the chain by default.
         kinds: which of "nngp" and "ntk".
         progress: called as `progress(done, total)` in layers, where the cost grows with depth.
 
@@ -117,7 +117,7 @@ def kernels_of(
     Args:
         spec: the network.
         inputs: `(n, features)`, or `(n, features, *positions)`.
-        depth: layers of a chain, or turns of the one repeat of another network; its own unless given.
+        depth: layers of a chain, or repetitions of the one repeat of another network; its own depth by default.
         kinds: which of "nngp" and "ntk".
         progress: called as `progress(done, total)` in layers.
 

@@ -28,11 +28,11 @@ class ChainLayer:
     Args:
         activation: φ, with the gain before it.
         norm: `"none"`, `"layer"` or `"rms"`.
-        place: of the norm: before φ, after φ, or after the addition of the skip.
+        place: place of the norm: before φ, after φ, or after the addition of the skip.
         residual: γ, None for no skip.
         weight_variance: g², as the module says.
         entry_variance: the same for what enters the first weights, the input as it is.
-        bias_variance: of the biases that are added to what leaves the weights.
+        bias_variance: variance of the biases that are added after the weights.
 
     Example:
         >>> from isometer.spec import chain_from_options

@@ -47,10 +47,10 @@ def chain_path(
 
     Args:
         spec: the chain, with a norm over features or none.
-        depth: layers, those of the chain unless given.
+        depth: layers, those of the chain by default.
         cosine, gap: ρ of the two inputs, or 1 − ρ; one of them.
-        mean_square: of both inputs.
-        slow_layers: layers that may take a quadrature of their own, about 0.1 s each; 300 unless given.
+        mean_square: mean square of both inputs.
+        slow_layers: layers that may take a quadrature of their own, about 0.1 s each; 300 by default.
 
     Returns:
         A `ChainPath`.

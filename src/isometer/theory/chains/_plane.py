@@ -141,7 +141,7 @@ def phase_plane(
         spec: any network without positions.
         x, y: which numbers, and between which values.
         points: along each axis.
-        mean_square: of the inputs.
+        mean_square: mean square of the inputs.
         progress: called as `progress(done, total)` in points of the plane.
 
     Returns:

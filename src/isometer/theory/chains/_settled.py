@@ -31,7 +31,8 @@ class Settled:
 
     Args:
         chi: χ, the factor by which 1 − cosine of two nearly equal inputs changes per layer.
-        variance: of what the activation sees, or of the signal beside a skip; inf or 0 where it diverges or dies.
+        variance: variance of what the activation sees, or of the signal beside a skip; inf or 0 where it diverges or
+            dies.
         cosine: where cosines of what layers return go; None where they are kept or have no limit.
         rate: the factor of the distance to it, per layer.
         growing: a skip connection adds to the signal without end, and χ is where it tends to.
@@ -117,8 +118,8 @@ def settled(layer: ChainLayer, *, mean_square: float = 1.0) -> Settled:
         return Settled(point.chi, point.variance, cosine, rate)
     if _grows(layer):
         raise IsometerError(
-            "a skip connection without a norm after the addition lets the signal grow with depth, so that no layer is "
-            "the last word: χ approaches 1 — take norm position 'sum', or ask for a depth"
+            "a skip connection without a norm after the addition lets the signal grow with depth without a limit: "
+            "χ approaches 1 — take norm position 'sum', or ask for a depth"
         )
     _, constant = layer.layers().stages(_LAYERS)
     return _of_stage(constant, layer.layout["bias"] if layer.residual is None else 0.0)
@@ -157,15 +158,15 @@ def chi_of(layer: ChainLayer, *, mean_square: float = 1.0) -> float:
 
 
 def network_phase(spec: Spec, *, mean_square: float = 1.0) -> Settled:
-    """Where any network without positions is at its last turn, from two inputs that follow it all the way.
+    """Where any network without positions ends, computed from two inputs that pass through all of it.
 
-    Of a chain with a norm over features or none that is the limit of many layers. Of another network χ is the factor of
-    1 − cosine over the last turn of its last repeat (its last layer with an activation where it has no repeat), and the
-    cosine that of two orthogonal inputs there.
+    For a chain with a norm over features or none, that is the limit of many layers. For another network χ is the factor
+    of 1 − cosine over the last repetition of its last repeat (or its last layer with an activation, if it has no
+    repeat), and the cosine is that of two orthogonal inputs there.
 
     Args:
         spec: the network.
-        mean_square: of the inputs.
+        mean_square: mean square of the inputs.
 
     Example:
         >>> from isometer import Spec

@@ -255,9 +255,9 @@ def jacobian_spectrum(
 
     Args:
         spec: the network, or its text.
-        mean_square: of the input's features, taken as Gaussian.
+        mean_square: mean square of the input's features, taken as Gaussian.
         cosine: between samples of the batch, for batch norm.
-        points: of the density, doubled where it changes fast.
+        points: number of points of the density, doubled where it changes fast.
 
     Returns:
         `JacobianLaw`: moments, density, distribution, dynamical isometry as one number.

@@ -154,7 +154,7 @@ class Walk:
         if self.exposed == "read":
             reason = "its slopes depend on those of the activation before it, through the skip"
             fix = f"begin and end branches with weights, or {_SIMULATE}"
-            raise NotCovered(f"{name} behind a skip in Jacobian spectra", reason, fix)
+            raise NotCovered(f"{name} after a skip in Jacobian spectra", reason, fix)
         self.exact = self.exact and self.exposed == "none"
         self.exposed = "read"
 
@@ -291,7 +291,7 @@ def factors_of(spec: Spec, *, mean_square: float, cosine: float) -> Walk:
 
     Args:
         spec: the network.
-        mean_square: of the input's features, which are Gaussian.
+        mean_square: mean square of the input's features, which are Gaussian.
         cosine: between two samples of the batch; batch norm needs it.
     """
     width = spec.shape.width

@@ -96,7 +96,7 @@ def diagnose_kernel(
     Depths are searched on at most 48 of the inputs, the closest pair among them, at float64 resolution.
 
     Args:
-        kernel: of the network of the other arguments, which are those of `kernel_matrices`.
+        kernel: kernel of the network that the other arguments describe, as for `kernel_matrices`.
         readout_bias: whether the readout has a bias as the layers do; never beside a skip connection.
 
     Example:

@@ -138,7 +138,7 @@ class Layers:
         bias: σ_b², the variance of the biases of every layer.
         norm, norm_position: normalisation over features, before or after φ, or after the addition of the skip.
         residual: γ, the strength of the branch beside a skip connection; None or inf for no skip.
-        entry_bias: variance of the biases of the first weights, those of all others unless given.
+        entry_bias: variance of the biases of the first weights, those of all others by default.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class Layers:
         scale = view.dual.second_moment - (view.dual.at_zero if centring else 0.0)
         if not scale > 0.0:
             what = "is constant at the signal's scale" if centring else "is zero at the signal's scale"
-            raise IsometerError(f"{name} {what} (layer {layer}): no signal is left to have a kernel")
+            raise IsometerError(f"{name} {what} (layer {layer}): no signal is left, so there is no kernel")
         inner, gain = (view.dual.base, view.dual.gain) if isinstance(view.dual, AffineDual) else (view.dual, 1.0)
         dual = AffineDual(inner, gain / scale, 0.0 if centring else view.dual.at_zero / scale)
         if after:

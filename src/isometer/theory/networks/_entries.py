@@ -84,7 +84,7 @@ def gaussian_law(state: FeatureState, step: str) -> tuple[float, Covariance]:
         return float(mean.mean()), base
     if any(process.kind == "given" for _, process in state.terms):
         return 0.0, state.second()
-    raise NotCovered(step, "samples have means of their own before it", "use a norm that recentres, or no shift")
+    raise NotCovered(step, "the samples have different means before it", "use a norm that recentres, or no shift")
 
 
 def _elementwise(

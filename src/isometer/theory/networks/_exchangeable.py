@@ -44,7 +44,7 @@ def exchangeable_path(spec: Spec, gaps: ArrayLike, variances: ArrayLike = 1.0, *
         spec: the network; the features of its input count as Gaussian.
         gaps: 1 − cosine of the input, one number per recursion.
         variances: mean squares of the input, which are broadcast against `gaps`.
-        samples: of the batch, which matters to norms over samples.
+        samples: samples in the batch, which matters to norms over samples.
 
     Returns:
         One column per starting value; all of them run side by side.

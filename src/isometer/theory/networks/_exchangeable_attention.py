@@ -32,7 +32,7 @@ def attend_exchangeable(step: Attention, state: FeatureState, run: Run) -> Stepp
     """Softmax attention in full over T tokens of which all pairs are alike."""
     if step.causal or step.rotary:
         what, fix = ("a causal mask", "causal=False") if step.causal else ("rotary positions", "rotary=False")
-        reason = "positions differ behind it, and such tokens are all alike"
+        reason = "positions differ after it, but exchangeable tokens are all alike"
         raise NotCovered(f"{what} over exchangeable tokens", reason, f"pass {fix}, or a batch of tokens to predict")
     if step.kind != "softmax":
         raise NotCovered("linear attention over exchangeable tokens", "it is not derived here", "pass kind='softmax'")

@@ -163,7 +163,7 @@ def pair_kernels(
     Args:
         spec: the network.
         inputs: `(n, features)`, or `(n, features, *positions)`.
-        others: the other batch; `inputs` itself unless given.
+        others: the other batch; `inputs` itself by default.
         kinds: which of "nngp" and "ntk".
         precision: "float64" or "float32".
         progress: called as `progress(done, total)` in pairs.

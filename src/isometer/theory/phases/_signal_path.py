@@ -59,7 +59,7 @@ def signal_path(
         cosine, gap: ρ of the two inputs, or 1 − ρ; one of them.
         squared_length: ‖x‖² of both.
         bias, norm, norm_position, residual: as in `kernel_matrices`.
-        entry_bias: variance of the biases of the first weights, those of all others unless given.
+        entry_bias: variance of the biases of the first weights, those of all others by default.
 
     Example:
         >>> from isometer.theory.phases import signal_path

@@ -48,7 +48,7 @@ def gradient_log_norms(forward: Forward, path: Path, given: Floats | None = None
 
     Args:
         forward: the network.
-        path: of the batch, to the last layer.
+        path: path of the batch, to the last layer.
         given: the input's features, `(d, n)`, if they are known.
 
     Returns:

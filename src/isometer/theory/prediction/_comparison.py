@@ -34,7 +34,7 @@ def departures(
         predicted: from `predict`.
         simulated: from `simulate`, of the same spec and batch.
         band: from `finite_width`.
-        level: of the intervals; one in 1/(1 − level) layers is outside by chance.
+        level: level of the intervals; one in 1/(1 − level) layers is outside by chance.
 
     Returns:
         One `Departure` per metric.

@@ -34,7 +34,7 @@ class FixedPointLimits:
     Args:
         diagonal: G*_ii of the layer's output.
         off_diagonal: G*_ij.
-        condition_number: of G*.
+        condition_number: condition number of G*.
         local_rate: factor by which small deviations from G* change per layer.
         gradient_growth_per_layer: log of the factor of gradient norms per layer, towards the input.
         depth_scale: layers over which deviations fall by e; 0 if at once, inf if never.
@@ -76,7 +76,7 @@ def limits(spec: Chain, samples: int, path: Path | None = None) -> FixedPointLim
     Args:
         spec: a covered spec whose layers are alike.
         samples: n.
-        path: of a batch, whose end is where the fixed point is looked for; orthogonal samples unless given.
+        path: path of a batch, whose end is where the fixed point is looked for; orthogonal samples by default.
 
     Returns:
         `FixedPointLimits`.

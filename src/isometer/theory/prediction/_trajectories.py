@@ -58,7 +58,7 @@ def predict(
             `isometer.data.make_batch`), Gaussian ones where neither is given.
         gram: or its Gram matrix `H Hᵀ / d`, which suffices unless steps precede the first weights; Gaussian features
             are assumed then.
-        metrics: names of `isometer.theory.prediction.predicted_metrics()`; the common ones unless given.
+        metrics: names of `isometer.theory.prediction.predicted_metrics()`; the common ones by default.
         backward: also `gradient_log_norm`.
         at: what a layer returns (`"post"`) or what enters its last activation (`"pre"`).
         progress: called as `progress(done, total)` in layers.

@@ -33,9 +33,9 @@ class TokenDiagram:
         x: values of the first number.
         y: values of the second.
         rms: root mean square of a feature.
-        token_cosine: of two tokens of a sample.
-        sample_cosine: of tokens of two samples.
-        attention_entropy: of the last block with attention, in nats.
+        token_cosine: cosine of two tokens of a sample.
+        sample_cosine: cosine of tokens of two samples.
+        attention_entropy: entropy of attention in the last block that has it, in nats.
         attention_participation: how many tokens a query reads there.
         score_strength: β there, the standard deviation of scores over √log T; many tokens condense at √2.
         log_jacobian: log of the averaged partial Jacobian norm from input to output.
@@ -107,7 +107,7 @@ def token_diagram(
         made: the network for a pair of numbers.
         x: values of the first.
         y: values of the second.
-        cosine: of two tokens at the input.
+        cosine: cosine of two tokens at the input.
         backward: whether gradients are followed too.
         progress: called as `progress(done, total)`, in layers of all points or in lines of points.
 

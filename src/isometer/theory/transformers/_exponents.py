@@ -27,8 +27,8 @@ class Exponents(NamedTuple):
     Attributes:
         angle: log of the factor by which 1 − cosine of tokens that are nearly alike changes; negative: they merge.
         gradient: log of the factor by which the mean square of gradients grows towards the input.
-        token_cosine: that of the steady state which depth leads to.
-        rms: of the steady state.
+        token_cosine: cosine of the steady state at great depth.
+        rms: root mean square of the steady state.
     """
 
     angle: float
@@ -44,7 +44,7 @@ def exponents(spec: Spec, *, cosine: float = 0.0) -> Exponents | None:
 
     Args:
         spec: a network whose one repeat are the blocks.
-        cosine: of two tokens at the input.
+        cosine: cosine of two tokens at the input.
 
     Example:
         >>> found = exponents(Spec("gpt(width=64, heads=8, tokens=16, norm='post', branch=0.5, causal=False)"))
@@ -55,7 +55,7 @@ def exponents(spec: Spec, *, cosine: float = 0.0) -> Exponents | None:
     """
     place = next((at for at, step in enumerate(spec.composition) if isinstance(step, Repeat)), None)
     if place is None:
-        raise IsometerError("exponents are those of blocks, and the network repeats none — write repeat(…, times)")
+        raise IsometerError("exponents are those of blocks, but the network repeats none — write repeat(…, times)")
     body = spec.composition[place]
     assert isinstance(body, Repeat)
     _, shape = executed(spec.composition[:place], spec.shape)

@@ -31,7 +31,7 @@ class FunctionGrowth:
     Attributes:
         sgd: by a step of gradient descent.
         adam: by the first step of Adam, at most; Gaussian gradients give √(2/π) of it.
-        sgd_exponent: of the width in `sgd`, from here to twice the width.
+        sgd_exponent: exponent of the width in `sgd`, from here to twice the width.
         adam_exponent: the same of `adam`.
         sgd_by_layer: what each layer adds to `sgd`.
         sgd_by_kind: what weights of a kind add: `query`, `key`, `value`, `output`, `dense`.
@@ -61,7 +61,7 @@ def function_growth(spec: Spec, *, cosine: ArrayLike = 0.0) -> FunctionGrowth:
 
     Args:
         spec: a network over a sequence, with full attention.
-        cosine: of two tokens at the input.
+        cosine: cosine of two tokens at the input.
 
     Example:
         >>> text = "gpt(blocks={}, width=64, heads=8, tokens=16, causal=False, norm='{}')"

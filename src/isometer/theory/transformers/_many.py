@@ -35,9 +35,9 @@ class ManyTokens(NamedTuple):
         entropy_share: limit of the entropy over log T.
         entropy: limit of the entropy in nats; infinite without condensation.
         participation: limit of E Σ A_j²; 0 without condensation.
-        participation_exponent: of T in E Σ A_j².
+        participation_exponent: exponent of T in E Σ A_j².
         slope: limit of E tr J² of the Jacobian of softmax, J = diag(A) − AAᵀ.
-        gap: 1 − cosine of two tokens behind attention.
+        gap: 1 − cosine of two tokens after attention.
         length: their mean square, over that before.
     """
 
@@ -104,7 +104,7 @@ def critical_gain(tokens: int, gap: float = 1.0) -> float:
 
     Args:
         tokens: T.
-        gap: 1 − cosine of two tokens, of mean square 1 as behind a norm.
+        gap: 1 − cosine of two tokens, of mean square 1 as after a norm.
 
     Example:
         >>> round(critical_gain(1024), 4), round(critical_gain(16384), 4)

@@ -41,7 +41,7 @@ class TokenPath(NamedTuple):
         score_strength: β, the standard deviation of scores over √log T; attention over many tokens condenses at √2.
         log_jacobian: log of the averaged partial Jacobian norm E ‖∂output/∂layer‖² per feature of the output; None
             unless requested.
-        weights: of each layer its weight matrices in the order of execution, with log E ‖∂output/∂W‖² per feature and
+        weights: the weight matrices of each layer in the order of execution, with log E ‖∂output/∂W‖² per feature and
             token of the output, one per copy; None unless requested.
         error: the sum of relative errors of all expectations.
     """
@@ -81,9 +81,9 @@ def token_path(
 
     Args:
         spec: a network over a sequence, with full attention; its input counts as Gaussian.
-        cosine: of two tokens of a sample.
-        sample_cosine: of tokens of two samples; the same unless given.
-        mean_square: of a feature of the input.
+        cosine: cosine of two tokens of a sample.
+        sample_cosine: cosine of tokens of two samples; the same by default.
+        mean_square: mean square of a feature of the input.
         backward: also the averaged partial Jacobian.
 
     Example:

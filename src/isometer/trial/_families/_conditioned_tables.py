@@ -81,8 +81,8 @@ class _TabNet(nn.Module):
 
     def mask(self, choose: nn.Module, attended: Tensor, prior: Tensor) -> Tensor:
         scores = prior * choose(attended) * self.o.get("sharp", 1.0)
-        kind = sparsemax if self.o["sparse"] else torch.softmax
-        mask = kind(scores, self.o.get("axis", 1))
+        axis = self.o.get("axis", 1)
+        mask = sparsemax(scores, axis) if self.o["sparse"] else scores.softmax(dim=axis)
         return mask.detach() if self.o.get("detached") else mask
 
     def forward(self, x: Tensor) -> Tensor:

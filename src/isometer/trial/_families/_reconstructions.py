@@ -24,6 +24,19 @@ FAULTS: dict[str, str] = {
 }
 
 
+class _Shrink(nn.Module):
+    """A step towards the residual; what lies below the threshold becomes zero."""
+
+    def __init__(self, pixels: int, width: int, o: Options) -> None:
+        super().__init__()
+        self.encode, self.o = nn.Linear(pixels, width, bias=False), o
+        self.threshold = nn.Parameter(torch.full((width,), float(o["threshold"])))
+
+    def forward(self, code: Tensor, residual: Tensor) -> Tensor:
+        code = code + self.encode(residual)
+        return code.sign() * (code.abs() - self.threshold).relu() if self.o["threshold"] else code
+
+
 @third(
     "unrolled-shrinkage",
     source="Gregor and LeCun 2010, Learning fast approximations of sparse coding",
@@ -42,22 +55,21 @@ class _Unrolled(nn.Module):
     def __init__(self, blueprint: Blueprint, task: Task) -> None:
         super().__init__()
         self.o, self.shape, width = blueprint.options, task.shape, blueprint.width
-        pixels, kinds = task.outputs, blueprint.depth + 1 if self.o["own"] else 1
-        dictionary = torch.randn(pixels, width) / pixels**0.5
-        self.dictionary = nn.Parameter(dictionary)
-        self.encode = nn.Parameter(0.3 * self.o.get("step", 1.0) * dictionary.T.repeat(kinds, 1, 1))
-        self.threshold = nn.Parameter(torch.full((kinds, width), float(self.o["threshold"])))
-        self.rounds = blueprint.depth + 1
+        self.rounds, kinds = blueprint.depth + 1, blueprint.depth + 1 if self.o["own"] else 1
+        self.dictionary = nn.Linear(width, task.outputs, bias=False)
+        nn.init.normal_(self.dictionary.weight, std=task.outputs**-0.5)
+        self.steps = nn.ModuleList(_Shrink(task.outputs, width, self.o) for _ in range(kinds))
+        with torch.no_grad():
+            for step in self.steps:  # towards the picture
+                step.get_parameter("encode.weight").copy_(0.3 * self.o.get("step", 1.0) * self.dictionary.weight.T)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.flatten(1)
-        code = x.new_zeros(len(x), self.dictionary.shape[1])
-        for step in range(self.rounds):
-            kind = step if self.o["own"] else 0
+        code = x.new_zeros(len(x), self.dictionary.in_features)
+        for i in range(self.rounds):
             before = code.detach() if self.o.get("detached") else code
-            code = before + (x - before @ self.dictionary.T) @ self.encode[kind].T
-            code = code.sign() * (code.abs() - self.threshold[kind]).relu() if self.o["threshold"] else code
-        return (code @ self.dictionary.T).view(-1, *self.shape)
+            code = self.steps[i if self.o["own"] else 0](before, x - self.dictionary(before))
+        return torch.as_tensor(self.dictionary(code)).view(-1, *self.shape)
 
 
 def _perceptron(sizes_: list[int], o: Options) -> list[nn.Module]:

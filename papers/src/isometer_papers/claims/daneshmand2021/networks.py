@@ -131,7 +131,7 @@ def _convolution_change(norm: str | None, first: int, last: int) -> Callable[[In
 IMAGES = cases({"channels": 16})
 
 
-def _initial_gap(i: Instance, rng: Rng) -> Estimate:
+def initial_gap(i: Instance, rng: Rng) -> Estimate:
     """V of the last layer of a ReLU network with the iterative initialisation minus that with Xavier's."""
     import torch
     from torch import nn
@@ -210,7 +210,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     empirical(
         "003/claim-iter-no-BN",
-        below(Sampled(_initial_gap), 0.0),
+        below(Sampled(initial_gap), 0.0),
         {"nets": cases({"width": 32, "layers": 20})},
         counts=(1, 1),
         resolution=0.2,

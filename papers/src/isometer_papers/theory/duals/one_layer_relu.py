@@ -94,7 +94,7 @@ def good_event_probability(
         inputs: (n, d) unit vectors; the first is the x₁ of the lemma.
         theta: θ; by default δ^{1/4}/(5n) as the lemma has it (the proof of 004/thm-56 takes √δ/(5n)).
         draws: number of draws.
-        seed: of the draws.
+        seed: seed of the draws.
 
     Example:
         >>> import numpy as np

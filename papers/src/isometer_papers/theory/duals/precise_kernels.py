@@ -51,7 +51,7 @@ class PreciseKernel:
     """κ of a named activation with κ(1) = 1; `centred` subtracts E φ first, as layer norm after φ does.
 
     Args:
-        name: of `CLOSED` or `SAMPLED`.
+        name: name of `CLOSED` or `SAMPLED`.
         library: `math` or `mpmath`.
         centred: (κ − κ(0))/(1 − κ(0)) instead of κ.
 

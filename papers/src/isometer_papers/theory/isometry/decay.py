@@ -184,7 +184,7 @@ def two_phase_bound(gaps: Sequence[Any], d: int, first: Numeric = None) -> Numer
     Args:
         gaps: ψ_0 … ψ_L; the sums begin at ℓ = 1.
         d: width.
-        first: what stands for ψ_ℓ in the first sum; each its own unless given.
+        first: what stands for ψ_ℓ in the first sum; each its own by default.
 
     Returns:
         The bound of Σ_{ℓ=1}^L log‖J_BN(H_ℓ)‖.

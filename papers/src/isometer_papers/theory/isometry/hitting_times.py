@@ -23,7 +23,7 @@ def isometry_hitting_time(gap: float, d: int, target: float | None = None) -> fl
     Args:
         gap: ψ₀.
         d: width and number of samples.
-        target: 1/(16d) unless given.
+        target: 1/(16d) by default.
 
     Returns:
         The time, 0 if the gap is below the target already.

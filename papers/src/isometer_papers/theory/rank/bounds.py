@@ -253,7 +253,7 @@ def spectral_regularity(eigenvalues: ArrayLike, counts: ArrayLike | None = None)
 
     Args:
         eigenvalues: distinct levels are enough.
-        counts: how often each occurs; once unless given.
+        counts: how often each occurs; once by default.
 
     Returns:
         α, at most 1 where the eigenvalues sum to d.

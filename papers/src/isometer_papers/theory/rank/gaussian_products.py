@@ -34,7 +34,7 @@ def product_exponent(width: int, index: int, variance: Numeric = 1.0) -> Numeric
     Args:
         width: d.
         index: i, from 1.
-        variance: of the entries.
+        variance: variance of the entries.
 
     Example:
         >>> round(product_exponent(2, 1), 6), round(product_exponent(1, 1), 6)  # Ψ(1) + log 2, Ψ(½) + log 2

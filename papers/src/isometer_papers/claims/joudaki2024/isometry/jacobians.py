@@ -135,6 +135,11 @@ def _regular(i: Instance) -> bool:
 
 CLAIMS = (
     deterministic(
+        "001/thm-6.5:gap-bound",
+        at_most(lambda i: log_jacobian_norm(i["X"]), lambda i: layer_gap(i["X"])),
+        _ISOMETRIC,
+    ),
+    deterministic(
         "001/lem-C.13:eq-C.84",
         at_most(
             lambda i: log_jacobian_norm(i["X"]), lambda i: smallest_eigenvalue_bound(layer_gap(i["X"]), len(i["X"]))

@@ -36,6 +36,22 @@ def _build(point: Numeric) -> Instance:
     return {"z": 30 * (np.asarray(point) - 0.5), "y": np.array([1.0, 0.0, 0.0])}
 
 
+def _batches(rng: Rng, count: int) -> Iterator[Instance]:
+    """Logits of n samples as rows, and the index of the right class of each: equal samples first."""
+    yield {"Z": np.tile([-20.0, 20.0], (3, 1)), "labels": [0, 0, 0]}
+    for _ in range(count):
+        n, classes = (int(v) for v in rng.integers(2, 8, 2))
+        z = rng.standard_normal((n, classes)) * 10.0 ** rng.uniform(-1, 1.5)
+        yield {"Z": z, "labels": [int(k) for k in rng.integers(classes, size=n)]}
+
+
+def _batch_gradient(i: Instance) -> float:
+    """Operator norm of the derivative of Σ_i 𝓛(z_i, y_i) by the logits of all samples."""
+    labels = np.eye(i["Z"].shape[1])[i["labels"]]
+    rows = np.array([cross_entropy_gradient(z, y) for z, y in zip(i["Z"], labels, strict=True)])
+    return float(np.linalg.svd(rows, compute_uv=False)[0])
+
+
 FAMILIES = {"logits": _logits}
 _SEARCH = Search(_build, 3)
 
@@ -149,6 +165,11 @@ CLAIMS = (
         "001/lem-C.11:eq-C.148#corrected",
         vanishes(lambda i: max(abs(a - b) for a, b in zip(_squared(i), _squared_formula(i), strict=True))),
         FAMILIES,
+    ),
+    deterministic(
+        "001/lem-C.11:batch",
+        at_most(_batch_gradient, lambda i: 2 * len(i["Z"]) ** 0.5),
+        {"batches": _batches},
     ),
     deterministic(
         "001/rem-6.6",

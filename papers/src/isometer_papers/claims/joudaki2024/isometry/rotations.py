@@ -7,7 +7,7 @@ import numpy as np
 from isometer_papers.claims._claim import Instance
 from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims._statements import above, at_least, at_most, deterministic, equal, vanishes
-from isometer_papers.claims.joudaki2024.isometry.instances import MATRICES, layer_gap, search_matrix, singular
+from isometer_papers.claims.joudaki2024.isometry.instances import MATRICES, UNIT, layer_gap, search_matrix, singular
 from isometer_papers.float_or_mpmath import Numeric, absolute_determinant, is_precise
 from isometer_papers.theory.isometry import isometry_of, normalized_rows, row_norms, variation_bound
 
@@ -53,7 +53,52 @@ def _row_difference(x: Numeric) -> Numeric:
     return abs(rows - values).max() / values[-1]
 
 
+def _from_one(i: Instance) -> Numeric:
+    """The largest distance of an eigenvalue of W from 1."""
+    if not is_precise(i["W"]):
+        return float(abs(np.linalg.eigvals(i["W"]) - 1).max())
+    library = mpmath()
+    return max(abs(value - 1) for value in library.eig(library.matrix(i["W"].tolist()), left=False, right=False))
+
+
+def _stretch(i: Instance) -> Numeric:
+    """The largest entry of WᵀW − I: 0 if all singular values are 1."""
+    return abs(i["W"].T @ i["W"] - np.eye(len(i["W"]), dtype=int)).max()
+
+
+def _volume(i: Instance) -> Numeric:
+    """|det X'| of X' = W diag(σ)Vᵀ: the product of the singular values of X."""
+    return absolute_determinant(i["X"])
+
+
+def _written_out(i: Instance) -> float:
+    """WX − (WU) diag(σ)Vᵀ, the largest entry."""
+    u, sigma, right = np.linalg.svd(i["X"])
+    return float(abs(i["W"] @ i["X"] - (i["W"] @ u) @ (sigma[:, None] * right)).max())
+
+
 CLAIMS = (
+    deterministic(
+        "001/thm-6.5:rotations",
+        vanishes(_from_one),
+        MATRICES,
+    ),
+    deterministic(
+        "001/thm-6.5:rotations#corrected",
+        vanishes(_stretch),
+        {"random": MATRICES["random"]},
+    ),
+    deterministic(
+        "001/thm-C.4:law",
+        equal(_volume, lambda i: absolute_determinant(i["W"])),
+        UNIT,
+    ),
+    deterministic(
+        "001/thm-C.4:law#corrected",
+        equal(_written_out, 0),
+        MATRICES,
+        scale=lambda i: abs(i["X"]).max(),
+    ),
     deterministic(
         "001/lem-C.1",
         at_least(

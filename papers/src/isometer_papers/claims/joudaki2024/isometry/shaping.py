@@ -15,6 +15,7 @@ from isometer_papers.claims._statements import (
     asymptotic,
     at_least,
     at_most,
+    below,
     deterministic,
     empirical,
     equal,
@@ -47,6 +48,10 @@ def _change(first: dict[str, Any], second: dict[str, Any], read: Any) -> Any:
 
 def _negated(estimate: Estimate) -> Estimate:
     return Estimate(-estimate.value, estimate.error, estimate.freedom, estimate.draws)
+
+
+# Every layer has the rate β.
+_level = cases(*({"beta": 0.1, "depth": depth, "c": c} for c in (10.0, 100.0) for depth in (1000, 10_000)))
 
 
 _schedules = cases(
@@ -101,6 +106,13 @@ CLAIMS = (
         resolution=0.5,
     ),
     empirical(
+        "001/fig-6.5:outputs",
+        below(Sampled(_change({"fall": 0.0}, {"fall": 0.4, "runs": 48}, final_gap)), 0),
+        {"networks": cases(_shaped("tanh", 0.0, depth=100), _shaped("sin", 0.0, depth=100))},
+        counts=(1, 2),
+        resolution=0.5,
+    ),
+    empirical(
         "001/fig-C.1:rises",
         above(Sampled(_change({"gain": 0.5}, {"gain": 1.0}, growth)), 0),
         {"networks": cases(_shaped("tanh", 0.0), _shaped("sin", 0.0))},
@@ -118,6 +130,11 @@ CLAIMS = (
         },
         tolerance=0.01,
         counts=(2, 2),
+    ),
+    deterministic(
+        "001/alg-C.5:goal",
+        at_most(lambda i: i["beta"] * i["depth"], lambda i: i["c"] * i["beta"]),
+        {"level": _level},
     ),
     deterministic(
         "001/alg-C.5:bounded",

@@ -67,6 +67,17 @@ def _of_data(what: str) -> Any:
     return estimate
 
 
+def _mean_cosine(i: Instance, rng: Rng) -> Estimate:
+    """Mean cosine of the pairs in a batch."""
+    images, n = _images(), i["n"]
+    found = []
+    for _ in range(i["batches"]):
+        batch = images[rng.choice(len(images), n, replace=False)].astype(np.float64)
+        mean = (batch / np.linalg.norm(batch, axis=1, keepdims=True)).mean(axis=0)
+        found.append(float(mean @ mean * n - 1) / (n - 1))
+    return Estimate.of(found)
+
+
 CLAIMS = (
     empirical(
         "001/tab-C.1:full-rank",
@@ -81,6 +92,14 @@ CLAIMS = (
         {"batches": _batches(256, 512, batches=30)},
         counts=(1, 2),
         resolution=0.04,
+    ),
+    empirical(
+        "001/tab-C.1:cosine",
+        equal(Sampled(_mean_cosine), 0.58),
+        {"batches": _batches(512, batches=30)},
+        counts=(1, 1),
+        tolerance=0.02,
+        resolution=0.1,
     ),
     empirical(
         "001/tab-C.1:rank",

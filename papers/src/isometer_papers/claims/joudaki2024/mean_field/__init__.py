@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from isometer_papers.claims._claim import Claim
 from isometer_papers.claims.joudaki2024.mean_field import (
+    activations,
     contraction,
     convergence,
     covariances,
@@ -11,6 +12,7 @@ from isometer_papers.claims.joudaki2024.mean_field import (
     gram_map,
     hermite,
     isometry,
+    logarithms,
     mixing,
     normalization,
     norms,
@@ -26,6 +28,7 @@ CLAIMS: tuple[Claim, ...] = (
     *gram_figures.CLAIMS,
     *covariances.CLAIMS,
     *variation.CLAIMS,
+    *logarithms.CLAIMS,
     *isometry.CLAIMS,
     *normalization.CLAIMS,
     *hermite.CLAIMS,
@@ -35,4 +38,5 @@ CLAIMS: tuple[Claim, ...] = (
     *proof_interior.CLAIMS,
     *norms.CLAIMS,
     *wide_networks.CLAIMS,
+    *activations.CLAIMS,
 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from isometer_papers.claims._claim import Instance
 from isometer_papers.claims._families import cases
-from isometer_papers.claims._statements import above, at_least, at_most, below, deterministic, vanishes
+from isometer_papers.claims._statements import above, at_least, at_most, below, deterministic, equal, vanishes
 from isometer_papers.claims.joudaki2024.mean_field.kernels import (
     ALL,
     CENTRED,
@@ -40,6 +40,21 @@ _flat_slopes = cases(
     *(
         {"weights": np.array(weights, dtype=float), "rho": 0.0, "depth": 1}
         for weights in ([1, 0, 1], [0, 1], [1, 1, 1], [2, 0, 0, 1])
+    )
+)
+
+
+# Opposite samples, and spectra that are neither odd nor even, then odd ones.
+_opposite = cases(
+    *(
+        {"weights": np.array(weights, dtype=float), "rho": -1.0, "depth": 1}
+        for weights in ([0, 1, 1], [0, 3, 1], [0, 0, 1, 1])
+    )
+)
+_odd_opposite = cases(
+    *(
+        {"weights": np.array(weights, dtype=float), "rho": -1.0, "depth": 1}
+        for weights in ([0, 1, 0, 1], [0, 0, 0, 1], [0, 3, 0, 2], [0, 1, 0, 0, 0, 2], [0, 1])
     )
 )
 
@@ -91,6 +106,22 @@ CLAIMS = (
         {"linear": affine_too, **CENTRED},
         hypotheses=lambda i: bool(kernel(i).at_zero == 0 and i.get("phi") != "sign"),
         search=search(1),
+    ),
+    deterministic(
+        "001/thm-5.8:opposite",
+        equal(lambda i: abs(kernel(i)(i["rho"])), 1),
+        {"opposite": _opposite, "odd": _odd_opposite},
+    ),
+    deterministic(
+        "001/thm-5.8:opposite#corrected",
+        equal(lambda i: kernel(i)(i["rho"]), -1),
+        {"odd": _odd_opposite},
+    ),
+    deterministic(
+        "001/thm-5.8:covariance",
+        at_most(lambda i: abs(kernel(i)(i["rho"])), lambda i: centred_rate_of(kernel(i)) * abs(i["rho"])),
+        CENTRED,
+        hypotheses=lambda i: in_case(1)(i) and inner(i),
     ),
     deterministic(
         "001/rem-5.9:slope-at-zero",

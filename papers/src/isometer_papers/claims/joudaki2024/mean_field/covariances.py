@@ -127,6 +127,14 @@ def _matrices(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"C": np.exp(rng.uniform(-2, 2, n)), "S": x.T @ x / (n + 2)}
 
 
+def _whitened_vectors(rng: Rng, count: int) -> Iterator[Instance]:
+    """A diagonal C and a vector."""
+    yield {"C": np.array([1.0, 4.0]), "x": np.array([1.0, 1.0])}
+    for _ in range(count):
+        n = int(rng.integers(1, 6))
+        yield {"C": np.exp(rng.uniform(-3, 3, n)), "x": rng.standard_normal(n)}
+
+
 def _whitened(i: Instance) -> Numeric:
     """‖C^{−1/2} S C^{−1/2} − I‖_F."""
     root = i["C"] ** 0.5
@@ -224,6 +232,12 @@ CLAIMS = (
         TAILS,
         counts=(3, 5),
         resolution=0.5,
+    ),
+    deterministic(
+        "001/lem-B.2:norm",
+        at_most(lambda i: (i["x"] ** 2 / i["C"]).sum(), lambda i: (i["x"] ** 2).sum() / min(i["C"])),
+        {"vectors": _whitened_vectors},
+        search=Search(lambda p: {"C": np.asarray(p[:3]) + 0.01, "x": np.asarray(p[3:]) + 1e-9}, 6),
     ),
     deterministic(
         "001/lem-B.2:whitening",

@@ -18,6 +18,7 @@ from isometer_papers.theory.duals.hermite_identities import (
     gaussian_moment,
     hermite_coefficients,
     hermite_pairing_of,
+    hermite_polynomial,
     hermite_value,
     mehler_kernel,
     mehler_sum,
@@ -84,6 +85,26 @@ def _left(i: Instance) -> Numeric:
 
 def _left_at_zero(i: Instance) -> Numeric:
     return mehler_kernel(i["x"], i["y"], 0 * i["rho"], precise_library(i["rho"]))
+
+
+def _density(square: Numeric, rest: Numeric, library: Any) -> Numeric:
+    """exp(−square/2) over the root of `rest`: Gaussian densities without their factors of 2π."""
+    return library.exp(-square / 2) / library.sqrt(rest)
+
+
+def _density_ratio(i: Instance) -> Numeric:
+    """p(x, y)/(p(x) p(y)); the factors of 2π cancel."""
+    x, y, rho = i["x"], i["y"], i["rho"]
+    library, one = precise_library(rho), 1 + 0 * rho
+    rest = one - rho * rho
+    joint = _density((x * x - 2 * rho * x * y + y * y) / rest, rest, library)
+    return joint / (_density(x * x, one, library) * _density(y * y, one, library))
+
+
+def _unscaled_pairing(i: Instance) -> Numeric:
+    """E He_k He_l, from whole numbers."""
+    one, two = hermite_polynomial(i["n"]), hermite_polynomial(i["k"])
+    return sum(a * b * gaussian_moment(j + m) for j, a in enumerate(one) for m, b in enumerate(two))
 
 
 def _terms(i: Instance) -> int:
@@ -164,6 +185,11 @@ CLAIMS = (
         scale=1,
     ),
     deterministic(
+        "001/eq-5.5:unscaled",
+        equal(_unscaled_pairing, lambda i: math.factorial(i["n"]) if i["n"] == i["k"] else 0),
+        {"orders": _same},
+    ),
+    deterministic(
         "001/def-5.5",
         equal(
             lambda i: sum(c * hermite_value(k, i["rho"]) for k, c in enumerate(_coefficients(i))),
@@ -202,6 +228,11 @@ CLAIMS = (
             (100, 400),
         ),
         counts=(60, 300),
+    ),
+    deterministic(
+        "001/lem-5.6:density",
+        equal(_left, _density_ratio),
+        {"points": _mehler_points},
     ),
     deterministic(
         "001/cor-5.7:series",

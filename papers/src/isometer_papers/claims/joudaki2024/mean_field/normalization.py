@@ -8,12 +8,13 @@ import numpy as np
 
 from isometer_papers.claims._claim import Instance, Search
 from isometer_papers.claims._families import Rng
-from isometer_papers.claims._statements import at_least, deterministic, equal
+from isometer_papers.claims._statements import above, at_least, deterministic, equal, vanishes
 from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.isometry.gap_steps import (
     batch_norm_bound,
     batch_norm_rows,
     column_lengths,
+    determinant,
     gain_as_printed,
     gram_of,
     isometry_of,
@@ -52,6 +53,57 @@ def _square(rng: Rng, count: int) -> Iterator[Instance]:
         n = int(rng.integers(2, 4))
         d = n + int(rng.integers(0, 4))
         yield {"X": rng.standard_normal((d, n)) * np.exp(rng.uniform(-3, 3, (d, 1)))}
+
+
+def _networks(rng: Rng, count: int) -> Iterator[Instance]:
+    """Samples as columns, and a linear network that makes them orthonormal."""
+    for x, w in (([[1, 1], [0, 1]], [[1, -1], [0, 1]]), ([[2, 1], [1, 1]], [[1, -1], [-1, 2]])):
+        yield {"X": np.array(x, dtype=float), "W": np.array(w, dtype=float)}
+    for _ in range(count):
+        n = int(rng.integers(2, 5))
+        x = rng.standard_normal((n, n)) + 2 * np.eye(n)
+        yield {"X": x, "W": np.linalg.inv(x)}
+
+
+def _features_of(i: Instance) -> Numeric:
+    return i["W"] @ i["X"]
+
+
+def _cosine(samples: Numeric) -> Numeric:
+    """Of the first two samples."""
+    unit = unit_columns(samples)
+    return (unit[:, 0] * unit[:, 1]).sum()
+
+
+def _length_pairs(rng: Rng, count: int) -> Iterator[Instance]:
+    """Lengths of two batches, the first with the larger variance over squared mean."""
+    yield {"a": np.array([1.0, 1.0, 10.0]), "b": np.array([1.0, 100.0, 100.0])}
+    for _ in range(count):
+        n = int(rng.integers(2, 6))
+        yield {"a": np.exp(rng.uniform(-2, 2, n)), "b": np.exp(rng.uniform(-2, 2, n))}
+
+
+def _product_of_determinants(i: Instance, square: Numeric) -> Numeric:
+    """det(G̃) det(D)², D the diagonal matrix of lengths over the root of `square`."""
+    lengths = column_lengths(i["X"])
+    volume = determinant(gram_of(unit_columns(i["X"])))
+    for length in lengths:
+        volume = volume * length * length / square
+    return volume
+
+
+def _difference(samples: Numeric, onto: Numeric) -> Numeric:
+    return abs(samples - onto).max()
+
+
+def _on_sphere(samples: Numeric) -> Numeric:
+    """x_i scaled to length √d."""
+    return len(samples) ** 0.5 * unit_columns(samples)
+
+
+def _root_mean_square(samples: Numeric) -> Numeric:
+    """RMS of eq. 5.13."""
+    return samples / ((samples * samples).sum(axis=0) / len(samples)) ** 0.5
 
 
 def _box(d: int, n: int) -> Search:
@@ -122,12 +174,50 @@ FEATURES = {"random": _features}
 
 CLAIMS = (
     deterministic(
+        "001/def-4.1:preserves",
+        equal(lambda i: _cosine(_features_of(i)), lambda i: _cosine(i["X"])),
+        {"networks": _networks},
+        scale=1,
+        tolerance=1e-7,
+        hypotheses=lambda i: bool(isometry_of(gram_of(_features_of(i))) > 1 - 1e-9),
+    ),
+    deterministic(
+        "001/def-4.1:preserves#corrected",
+        equal(
+            lambda i: ((_features_of(i)[:, 0] - _features_of(i)[:, 1]) ** 2).sum(),
+            lambda i: 2 * sum(gram_of(_features_of(i)).diagonal()) / len(i["X"]),
+        ),
+        {"networks": _networks},
+        tolerance=1e-7,
+        hypotheses=lambda i: bool(isometry_of(gram_of(_features_of(i))) > 1 - 1e-9),
+    ),
+    deterministic(
         "001/thm-4.3",
         at_least(lambda i: isometry_of(gram_of(unit_columns(i["X"]))), _bounded),
         SAMPLES,
         hypotheses=_nonzero,
         scale=1,
         search=_box(3, 2),
+    ),
+    deterministic(
+        "001/thm-4.3:diverse",
+        above(lambda i: length_gain(i["a"]), lambda i: length_gain(i["b"])),
+        {"lengths": _length_pairs},
+        hypotheses=lambda i: bool(length_bound(i["a"]) > length_bound(i["b"])),
+    ),
+    deterministic(
+        "001/thm-4.3:factor",
+        equal(lambda i: determinant(gram_of(i["X"])), lambda i: _product_of_determinants(i, len(i["X"]))),
+        SAMPLES,
+        hypotheses=_independent,
+        tolerance=1e-7,
+    ),
+    deterministic(
+        "001/thm-4.3:factor#corrected",
+        equal(lambda i: determinant(gram_of(i["X"])), lambda i: _product_of_determinants(i, 1)),
+        SAMPLES,
+        hypotheses=_independent,
+        tolerance=1e-7,
     ),
     deterministic(
         "001/thm-4.3:trace",
@@ -183,6 +273,18 @@ CLAIMS = (
         hypotheses=_nonzero,
         scale=1,
         search=_box(3, 2),
+    ),
+    deterministic(
+        "001/cor-4.4:projection",
+        vanishes(lambda i: _difference(layer_norm_columns(i["X"]), _on_sphere(i["X"]))),
+        SAMPLES,
+        hypotheses=_spread,
+    ),
+    deterministic(
+        "001/cor-4.4:projection#corrected",
+        vanishes(lambda i: _difference(_root_mean_square(i["X"]), _on_sphere(i["X"]))),
+        SAMPLES,
+        hypotheses=_nonzero,
     ),
     deterministic(
         "001/cor-4.5:no-mean",

@@ -125,6 +125,22 @@ def _between() -> Search:
     return Search(build, 5)
 
 
+def _printed_case(i: Instance) -> Numeric:
+    """|κ(ρ) − ρ*|/|−ρ − ρ*| where the line has |κ(−ρ) − ρ*|; the instance has −ρ."""
+    star = kernel(i).fixed_point
+    return abs(kernel(i)(-i["rho"]) - star) / (star - i["rho"])
+
+
+def _reflected(i: Instance) -> Numeric:
+    """(ρ* − κ(−ρ))/(ρ* + ρ)."""
+    star = kernel(i).fixed_point
+    return (star - kernel(i)(i["rho"])) / (star - i["rho"])
+
+
+def _left_of_zero(i: Instance) -> bool:
+    return in_case(4)(i) and -1 < i["rho"] < 0
+
+
 CLAIMS = (
     deterministic(
         "001/thm-5.11.steps:potential-first",
@@ -185,6 +201,26 @@ CLAIMS = (
         "001/thm-5.11.steps:sign#corrected",
         equal(lambda i: 1 - (1 + i["rho"]) * (1 - i["c"]), lambda i: -i["rho"] + i["c"] * (1 + i["rho"])),
         {"lines": _lines},
+        scale=1,
+    ),
+    deterministic(
+        "001/thm-5.11.steps:below",
+        equal(_printed_case, _reflected),
+        {"starts": _starts, **FOUR},
+        hypotheses=lambda i: _left_of_zero(i) and kernel(i)(i["rho"]) <= kernel(i).fixed_point,
+    ),
+    deterministic(
+        "001/thm-5.11.steps:below#corrected",
+        at_most(_reflected, lambda i: 1 - kernel(i).at_zero),
+        {"starts": _starts, **FOUR},
+        hypotheses=lambda i: _left_of_zero(i) and kernel(i)(i["rho"]) <= kernel(i).fixed_point,
+        search=search(4),
+    ),
+    deterministic(
+        "001/thm-5.11.steps:above",
+        at_most(lambda i: -_reflected(i), lambda i: 1 - kernel(i).fixed_point),
+        {"starts": _starts, **FOUR},
+        hypotheses=lambda i: _left_of_zero(i) and kernel(i)(i["rho"]) >= kernel(i).fixed_point,
         scale=1,
     ),
     deterministic(

@@ -19,14 +19,17 @@ from isometer_papers.claims._statements import (
     below,
     deterministic,
     empirical,
+    equal,
     expectation,
     probability,
     vanishes,
 )
 from isometer_papers.claims.daneshmand2021.chains import path
 from isometer_papers.claims.daneshmand2021.figures import SQUARES, dense_least_ratio, least_ratio
+from isometer_papers.claims.daneshmand2021.networks import initial_gap
 from isometer_papers.float_or_mpmath import Numeric, is_precise, library_of
 from isometer_papers.simulate.orthogonality_steps import singular_value_gap
+from isometer_papers.theory.isometry.gap_steps import batch_norm_rows
 from isometer_papers.theory.orthogonality.spectrum_shares import two_level_chain
 
 
@@ -155,8 +158,37 @@ def _aligned(i: Instance, rng: Rng) -> Estimate:
     return Estimate.of(found)
 
 
+def _two_rows(rng: Rng, count: int) -> Iterator[Instance]:
+    """Two features, samples as columns."""
+    yield {"X": np.array([[3.0, 4.0], [6.0, 8.0]])}
+    yield {"X": np.array([[1.0, 0.0, 2.0], [2.0, 2.0, 1.0]])}
+    for _ in range(count):
+        yield {"X": rng.standard_normal((2, int(rng.integers(2, 6)))) * np.exp(rng.uniform(-2, 2, (2, 1)))}
+
+
+def _row_sizes(i: Instance) -> Numeric:
+    """Root mean squares of the features: standard deviations where no mean is subtracted."""
+    return ((i["X"] * i["X"]).sum(axis=1) / i["X"].shape[1]) ** 0.5
+
+
+def _diagonal_ratio(i: Instance) -> Numeric:
+    """D_11/D_22 of the diagonal matrix that batch norm multiplies by, read off BN(X) and X."""
+    factors = [max(abs(row)) / max(abs(raw)) for row, raw in zip(batch_norm_rows(i["X"], False), i["X"], strict=True)]
+    return factors[0] / factors[1]
+
+
 NETS = cases({"width": 32})
 INTRODUCTION: tuple[Claim, ...] = (
+    deterministic(
+        "001/claim-1.diagonal",
+        equal(_diagonal_ratio, lambda i: _row_sizes(i)[0] / _row_sizes(i)[1]),
+        {"rows": _two_rows},
+    ),
+    deterministic(
+        "001/claim-1.diagonal#corrected",
+        equal(_diagonal_ratio, lambda i: _row_sizes(i)[1] / _row_sizes(i)[0]),
+        {"rows": _two_rows},
+    ),
     empirical(
         "001/claim-1.grad:vanishing",
         below(Sampled(_norm_slope(0.7)), 0.0),
@@ -240,5 +272,12 @@ CLAIMS: tuple[Claim, ...] = (
         {"squares": SQUARES},
         counts=(2, 3),
         resolution=0.5,
+    ),
+    empirical(
+        "001/alg-2.6:deep",
+        below(Sampled(initial_gap), 0.0),
+        {"nets": cases({"width": 32, "layers": 20})},
+        counts=(1, 1),
+        resolution=0.2,
     ),
 )

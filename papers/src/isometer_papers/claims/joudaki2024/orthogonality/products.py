@@ -60,6 +60,12 @@ def _exponent(i: Instance, rng: Rng) -> Estimate:
     return Estimate.of(found[:, i["index"] - 1])
 
 
+def _per_layer(i: Instance, index: int) -> Numeric:
+    """Exponent of σ_i² for weights N(0, 1/d)."""
+    width = i["width"]
+    return product_exponent(width, index, 1 / (0 * i["one"] + width))
+
+
 def _exponents(*pairs: tuple[int, int]) -> Family:
     return cases(*({"width": d, "index": k} for d, k in pairs))
 
@@ -112,6 +118,12 @@ def _rate_of_gap(i: Instance, rng: Rng) -> Estimate:
 
 RATES = cases({"width": 4, "layers": 400}, {"width": 8, "layers": 400}, {"width": 2, "layers": 200})
 CLAIMS: tuple[Claim, ...] = (
+    asymptotic(
+        "001/lem-A.8:decreases",
+        above(lambda i: -_per_layer(i, 1), lambda i: -_per_layer(i, 2)),
+        {"widths": cases(*({"width": d, "one": 1.0} for d in (4, 2, 3, 8)))},
+        hypotheses=lambda i: _per_layer(i, 1) < 0 and _per_layer(i, 2) < 0,
+    ),
     asymptotic(
         "001/lem-A.8",
         below(Sampled(_rate_of_gap), lambda i: -rank_one_rate(i["width"]) / 4),  # δ: half of the true rate
