@@ -7,15 +7,19 @@ import random
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
 from isometer.doctor import diagnose, probe
 from isometer.doctor.probe._subject import Subject
+from isometer.doctor.stress._plans import Plan
+from support.stressing import plan_of
 
 Make = Callable[[], nn.Module]
 _PLAIN = (int, float, str, list, dict, set, deque, bytearray, SimpleNamespace, np.ndarray, random.Random, nn.Module)
@@ -95,6 +99,14 @@ def check_probe(make: Make) -> None:
     assert state(model) == before
 
 
+@contextmanager
+def short_trainings() -> Iterator[None]:
+    """Every run and search of a stress test, in a few steps each: they change a model as hundreds do."""
+    with pytest.MonkeyPatch.context() as patch:
+        plan_of(patch, Plan("short", rates=2, steps=4, fit=2, long=6, beyond=1))
+        yield
+
+
 def check_probe_and_diagnosis(make: Make, *, copied: bool, also: Callable[[], object] = lambda: None) -> None:
     """Two probes and a diagnosis leave everything as it was, and both probes measure the same.
 
@@ -108,7 +120,8 @@ def check_probe_and_diagnosis(make: Make, *, copied: bool, also: Callable[[], ob
     assert (Subject(model).reason == "") == copied
     first, second = probe(model, x), probe(model, x)
     assert state(model) == before
-    diagnose(model, x, redraws=3, predict=True)
+    with short_trainings():
+        diagnose(model, x, redraws=3, predict=True)
     assert state(model) == before
     assert settings() == around
     assert also() == more

@@ -18,6 +18,7 @@ from support.restoration import (
     norms,
     prepare,
     scripted,
+    short_trainings,
     state,
 )
 
@@ -92,8 +93,9 @@ def test_a_loss_with_a_state_of_its_own() -> None:
 def test_treatment_and_monitor_leave_the_model_alone() -> None:
     model, x = prepare(lambda: nn.Sequential(*[m for _ in range(6) for m in (nn.Linear(6, 6), nn.Tanh())]))
     model[0].weight.data.mul_(100)
-    before, report = state(model), diagnose(model, x)
-    treat(model, report, batch=x)
+    before = state(model)
+    with short_trainings():
+        assert treat(model, diagnose(model, x), batch=x).steps
     with SignalMonitor(model, when=1, budget=None) as monitor:
         monitor.step(batch=x)
     assert len(monitor.observations) == 1
@@ -103,6 +105,6 @@ def test_treatment_and_monitor_leave_the_model_alone() -> None:
 def test_treatment_refuses_a_copy_that_leads_back() -> None:
     model, x = prepare(hook_over_the_model)
     before = state(model)
-    with pytest.raises(IsometerError, match="holds the model itself"):
+    with short_trainings(), pytest.raises(IsometerError, match="holds the model itself"):
         treat(model, diagnose(model, x, redraws=3), batch=x)
     assert state(model) == before
