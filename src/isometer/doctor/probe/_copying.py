@@ -224,15 +224,19 @@ def _compare(original: Snapshot, twin: Snapshot) -> None:
     own = original.tensors[: len(original.tensors) - len(original.gradients)]
     gradients = {id(one) for one in original.gradients}
     holders, copies = mine.own()[4], its.own()[4]
-    same = len(holders) == len(copies) and all(
+    alike = len(holders) == len(copies) and all(
         type(one[0]) is type(twin[0]) and (_alike(one, twin) if one[1] else not twin[1])
         for one, twin in zip(holders, copies, strict=True)
     )
-    if not same or any(id(one.tensor) in gradients for one in own) or _form(original, own) != _form(twin, twin.tensors):
-        raise Unfaithful("the copy has a different structure")
+    if not alike or any(id(one.tensor) in gradients for one in own):
+        raise Unfaithful("the copy has other attributes or containers")
+    forms = _form(original, own), _form(twin, twin.tensors)
+    for what, form in forms[0].items():
+        if form != forms[1][what]:
+            raise Unfaithful(f"the copy has other {what}")
 
 
-def _form(state: Snapshot, tensors: list[TensorState]) -> tuple[Any, ...]:
+def _form(state: Snapshot, tensors: list[TensorState]) -> dict[str, Any]:
     """What a faithful copy has in common with the original."""
     order: dict[Any, int] = {}
     described = []
@@ -243,13 +247,13 @@ def _form(state: Snapshot, tensors: list[TensorState]) -> tuple[Any, ...]:
         where = one.place if one.leaf else one.place[1:2]
         described.append((type(one.tensor), one.tensor.shape, one.tensor.dtype, one.requires_grad, where, place))
     modules, _, arrays, generators, _, places = state.reach.own()
-    return (
-        [(type(one), one.training) for one in modules],
-        described,
-        [type(one) for one in (*generators, *arrays)],
-        [(type(one.owner), type(one.value)) for one in places],
-        [(one.hooks and len(one.hooks[1]), one.late_hooks and len(one.late_hooks[1])) for one in tensors],
-    )
+    return {
+        "modules or modes": [(type(one), one.training) for one in modules],
+        "tensors": described,
+        "generators or arrays": [type(one) for one in (*generators, *arrays)],
+        "slots": [(type(one.owner), type(one.value)) for one in places],
+        "hooks": [(one.hooks and len(one.hooks[1]), one.late_hooks and len(one.late_hooks[1])) for one in tensors],
+    }
 
 
 def _alike(first: tuple[Any, Any], second: tuple[Any, Any]) -> bool:
