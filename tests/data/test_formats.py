@@ -291,9 +291,9 @@ def test_hostile_pickles_run_nothing(protocol: int, tmp_path: Path) -> None:
     [
         (b"cbuiltins\neval\n(S'1'\ntR.", "builtins.eval"),
         (b"cnumpy.core.multiarray\nscalar\n.", "numpy.core.multiarray.scalar"),
-        (b"\x80\x02\x82\x01.", "not a whole pickle"),  # extension registry
-        (b"\x80\x02Pname\n.", "not a whole pickle"),  # persistent object
-        (b"cnumpy\nndarray\n(N}S'a'\nK\x01st\x86b.", "not a whole pickle"),  # tries to change a constructor
+        (b"\x80\x02\x82\x01.", "not a complete pickle"),  # extension registry
+        (b"\x80\x02Pname\n.", "not a complete pickle"),  # persistent object
+        (b"cnumpy\nndarray\n(N}S'a'\nK\x01st\x86b.", "not a complete pickle"),  # tries to change a constructor
         (pickle.dumps(np.zeros(3)), "array of 'f8'; expected uint8"),
         (pickle.dumps(np.array([None, {}], dtype=object), protocol=2), "array of 'O8'; expected uint8"),
         (pickle.dumps(np.zeros(3, np.uint8), protocol=2).replace(b"K\x03\x85", b"K\x63\x85"), "do not agree"),
@@ -303,7 +303,7 @@ def test_hostile_pickles_run_nothing(protocol: int, tmp_path: Path) -> None:
         (pickle.dumps({"data": 3}), "no array 'data'"),
         (pickle.dumps({"data": np.zeros((2, 3072), np.uint8), "labels": [1]}), "no 'labels'"),
         (pickle.dumps({"data": np.zeros((1, 3072), np.uint8), "labels": [300]}), "no 'labels'"),
-        (b"", "not a whole pickle"),
+        (b"", "not a complete pickle"),
     ],
 )
 def test_other_pickles_are_refused(content: bytes, message: str) -> None:
@@ -340,7 +340,7 @@ def test_sheets_of_another_size_are_refused_before_they_are_decoded() -> None:
     for sides in ((10_000, 10_000), (30_000, 30_000)):  # above the limit of warnings, and of errors
         with pytest.raises(IsometerError, match="decompression bomb"):
             read_sheet(claiming(sides), "sheet", shape=(3, 2, 2), images=2)
-    with pytest.raises(IsometerError, match="not a whole PNG"):
+    with pytest.raises(IsometerError, match="not a complete PNG"):
         read_sheet(b"GIF89a", "sheet", shape=(3, 2, 2), images=2)
     assert limit == Image.MAX_IMAGE_PIXELS
 

@@ -58,5 +58,5 @@ def test_texts_of_every_kind_are_read() -> None:
     assert "Start the biases at zero." in said
     assert "needs" in said
     assert any(re.search("is not known|expected", one.words) for one in TOOL.errors())
-    assert any("Say whether a model trains" in one.words for one in TOOL.docstrings())
+    assert any("Diagnose whether a model trains" in one.words for one in TOOL.docstrings())
     assert any("Does a PyTorch model train?" in one.words for one in TOOL.help_texts())

@@ -101,7 +101,7 @@ def test_between_modules_and_from_tokens() -> None:
     np.testing.assert_allclose(found.singular_values, expected, rtol=1e-10)
     tokens = torch.randint(0, 7, (3, 4))
     attention = _Attention().double()
-    with pytest.raises(IsometerError, match="no floating-point tensor to differentiate by"):
+    with pytest.raises(IsometerError, match="no floating-point tensor with respect to which"):
         jacobian_spectrum(attention, tokens)
     whole = jacobian_spectrum(attention, tokens, start="embed", mode="eval")
     assert whole.shape == (2, 24)

@@ -215,7 +215,7 @@ def test_names_and_entries_are_checked(share: Metric) -> None:
         (Metric("a", second_share, "picture"), "reads of a is 'picture'; expected one of gram"),  # type: ignore[arg-type]
         (Metric("a", second_share, "gram", group="Pain"), "group of a is 'Pain'"),
         (Metric("a", second_share, "gradient", "linear"), "expected 'invariant'"),
-        (Metric("a", None, "gram"), "has no function of a batch"),
+        (Metric("a", None, "gram"), "cannot be computed from a batch"),
     ):
         with pytest.raises(IsometerError, match=message):
             register(entry)

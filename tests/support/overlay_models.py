@@ -85,14 +85,14 @@ OUTSIDE: dict[str, tuple[str, dict[str, Any], str]] = {
         },
         "adds a bias to its scores",
     ),
-    "stablelm": ("StableLmModel", _GROUPED, "rotary positions turn 4 of 16 features"),
+    "stablelm": ("StableLmModel", _GROUPED, "rotary positions rotate 4 of 16 features"),
     "olmo2": ("Olmo2Model", _GROUPED, "normalised by something other than the size of each head"),
     "bloom": (
         "BloomModel",
         {"hidden_size": WIDTH, "n_head": HEADS, "n_layer": BLOCKS, "vocab_size": VOCABULARY},
         "queries and keys that are not",
     ),
-    "gptj": ("GPTJModel", {**_GPT, "rotary_dim": 16}, "cat stands between"),
+    "gptj": ("GPTJModel", {**_GPT, "rotary_dim": 16}, "cat comes between"),
 }
 
 

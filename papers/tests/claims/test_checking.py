@@ -317,7 +317,7 @@ def test_claims_that_contradict_themselves_are_refused() -> None:
         check_consistent([one], {})
     with pytest.raises(IsometerError, match="has no check"):
         check_consistent([one], {"000/t": text, "000/u": text})
-    with pytest.raises(IsometerError, match="named but not there"):
+    with pytest.raises(IsometerError, match="named but does not exist"):
         check_consistent([one], {"000/t": replace(text, corrected="000/t#corrected")})
     with pytest.raises(IsometerError, match="no claim names"):
         check_consistent([one, replace(one, id=other.id)], {"000/t": text, other.id: other})

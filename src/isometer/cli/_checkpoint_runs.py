@@ -41,8 +41,7 @@ def check_alone(**options: Any) -> None:
     if given:
         raise IsometerError(
             f"{given[0]} applies to one state of the model; expected --checkpoints alone — drop {given[0]}, or name "
-            "one "
-            "file with --checkpoint"
+            "one file with --checkpoint"
         )
 
 

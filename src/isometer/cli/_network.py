@@ -89,9 +89,8 @@ PositionOption = Annotated[
     typer.Option(
         "--norm-position",
         help="Position of the norm relative to the activation: pre is dense > norm > act, post is dense > act > norm. "
-        "With "
-        "--gamma it is inside the branch, residual(norm > act > dense) or residual(act > norm > dense); sum puts it "
-        "after the addition, residual(act > dense) > norm.",
+        "With --gamma it is inside the branch, residual(norm > act > dense) or residual(act > norm > dense); sum "
+        "puts it after the addition, residual(act > dense) > norm.",
         rich_help_panel=NETWORK,
     ),
 ]
@@ -154,8 +153,7 @@ MetricNames = Annotated[
         "--metric",
         metavar="M",
         help="Metrics to measure: repeat the option, or separate them by commas; the common ones by default. "
-        f"{', '.join(names(*SIMULATED))}; "
-        f"of sequences {', '.join(SEQUENCE_METRICS)}.",
+        f"{', '.join(names(*SIMULATED))}; of sequences {', '.join(SEQUENCE_METRICS)}.",
         rich_help_panel=MEASUREMENT,
     ),
 ]
@@ -313,8 +311,8 @@ class InputOptions:
         if not -1.0 / max(n - 1, 1) <= cosine <= 1.0:
             low = -1.0 / max(n - 1, 1)
             raise IsometerError(
-                f"input is {self.source!r}; expected a cosine that {n} samples can have, from {low:.4g} to 1 — "
-                "cosine:0.5, for example"
+                f"input is {self.source!r}; expected a cosine that {n} samples can have, from {low:.4g} to 1 "
+                "— cosine:0.5, for example"
             )
         return np.full((n, n), cosine) + (1.0 - cosine) * np.eye(n)
 
@@ -401,8 +399,8 @@ def rooted(gram: np.ndarray[Any, Any], features: int | None = None) -> np.ndarra
     count = len(gram) if features is None else features
     if count < len(gram):
         raise IsometerError(
-            f"{len(gram)} samples of any cosine need as many features, and the network takes {count}; expected fewer "
-            "samples — pass --batch"
+            f"{len(gram)} samples of any cosine need as many features, but the network takes {count}; expected "
+            "fewer samples — pass --batch"
         )
     return np.pad(root, ((0, 0), (0, count - len(gram)))) * math.sqrt(count)
 

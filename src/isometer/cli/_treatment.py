@@ -12,7 +12,7 @@ from isometer.errors import IsometerError
 from isometer.files import existing_folder, write_whole
 
 if TYPE_CHECKING:
-    from isometer.cli.doctor import Prepared, StressOptions
+    from isometer.cli._examination import Prepared, StressOptions
     from isometer.doctor._loading import Target
 
 _MOST_STEPS = 10**6
@@ -60,8 +60,8 @@ def treated(
 
     if trial is not None and prepared.loss is None:
         raise IsometerError(
-            "--trial needs labels to train on — pass --input fashion-mnist, or let the factory return (model, batch, "
-            "target)"
+            "--trial needs labels to train on — pass --input fashion-mnist, or let the factory "
+            "return (model, batch, target)"
         )
     with status("treating", test.budget if test.run else None) as told:
         treatment = treat(

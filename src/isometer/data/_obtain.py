@@ -211,7 +211,7 @@ def _run(command: Sequence[str], place: Path, way: str) -> None:
 def _only(place: Path, suffix: str) -> Path:
     files = sorted(place.glob(f"*{suffix}"))
     if len(files) != 1:
-        raise IsometerError(f"expected one {suffix} file, {len(files)} came — try again or choose another source")
+        raise IsometerError(f"expected one {suffix} file, got {len(files)} — try again or choose another source")
     return files[0]
 
 

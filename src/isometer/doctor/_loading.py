@@ -169,8 +169,8 @@ def _module_from_file(path: Path) -> Any:
 def _module_by_name(name: str) -> Any:
     if not all(part.isidentifier() for part in name.split(".")):
         raise IsometerError(
-            f"{name!r} is not the name of a module; expected package.module — give the path of a file as "
-            "path/to/file.py:factory"
+            f"{name!r} is not the name of a module; expected package.module — give the path of a file "
+            "as path/to/file.py:factory"
         )
     here = str(Path.cwd())
     sys.path.insert(0, here)
@@ -201,15 +201,15 @@ def _made(module: Any, name: str, text: str) -> tuple[nn.Module, Any, Any]:
         required = _required(made)
         if required:
             raise IsometerError(
-                f"{name!r} needs the arguments {', '.join(required)}; expected a function without required ones — "
-                "write one that calls it"
+                f"{name!r} needs the arguments {', '.join(required)}; expected a function without required ones "
+                "— write one that calls it"
             )
         made = made()
     parts = made if isinstance(made, tuple) else (made,)
     if not parts or not isinstance(parts[0], nn.Module) or len(parts) > 3:
         raise IsometerError(
-            f"{name!r} gave a {type(made).__name__}; expected a torch.nn.Module, (model, batch) or (model, batch, "
-            f"target)"
+            f"{name!r} returned a {type(made).__name__}; expected a torch.nn.Module, (model, batch) "
+            "or (model, batch, target)"
         )
     return parts[0], parts[1] if len(parts) > 1 else None, parts[2] if len(parts) > 2 else None
 

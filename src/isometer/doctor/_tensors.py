@@ -178,7 +178,7 @@ def _torch_load(path: Path, size: int, label: str, sizes: set[int] | None) -> An
         taken += storage.nbytes()
         # A tensor that is larger than its member would go on with the bytes of the next.
         if taken > size if sizes is None else storage.nbytes() not in sizes:
-            raise _not_data(label, "a tensor is not as large as it says")
+            raise _not_data(label, "a tensor has another size than its header says")
         return storage
 
     try:

@@ -65,8 +65,8 @@ def representation(model: nn.Module, batch: Any, site: str | None = None) -> Ten
             handle.remove()
     if not found:
         raise IsometerError(
-            "the model ran no linear layer; expected one whose input is the representation — pass site='…', a module's "
-            "name"
+            "the model ran no linear layer; expected one whose input is the representation — pass "
+            "site='…', a module's name"
             if site is None
             else f"module {site!r} returned no floating-point tensor in this pass; expected one — pass another site"
         )

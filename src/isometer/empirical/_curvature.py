@@ -217,8 +217,8 @@ class GaussNewton:
             betas.append(norm)
             if not math.isfinite(norm):
                 raise IsometerError(
-                    "the curvature is not finite; expected finite losses and gradients — examine the model with "
-                    "isometer.diagnose"
+                    "the curvature is not finite; expected finite losses and gradients — examine the "
+                    "model with isometer.diagnose"
                 )
             if residual <= _PRECISE * abs(top) or norm <= 1e-30:
                 break

@@ -248,7 +248,9 @@ def chosen_output(output: Any, select: Callable[[Any], Tensor] | None, samples: 
         chosen = select(output)
         if not isinstance(chosen, Tensor) or not chosen.dim() or chosen.shape[0] != samples:
             came = f"shape {tuple(chosen.shape)}" if isinstance(chosen, Tensor) else f"a {type(chosen).__name__}"
-            raise IsometerError(f"output=… gave {came}; expected a tensor whose first axis is the {samples} samples")
+            raise IsometerError(
+                f"output=… returned {came}; expected a tensor whose first axis is the {samples} samples"
+            )
         return chosen
     fitting = [one for one in dense(output) if one.dim() and one.shape[0] == samples]
     if not fitting:

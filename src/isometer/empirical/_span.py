@@ -66,8 +66,8 @@ class Span:
                 "the batch has no floating-point tensor with respect to which to differentiate; expected one, samples "
                 "first — pass start='…', the module that embeds the tokens"
                 if start is None
-                else f"module {start!r} gave no floating-point tensor with the {self.samples} samples first; expected "
-                "one — pass another start"
+                else f"module {start!r} returned no floating-point tensor with the {self.samples} samples first; "
+                "expected one — pass another start"
             )
         chosen = chosen_output(found["end"][-1] if end is not None else output, select, self.samples)
         if not chosen.requires_grad or not _depends(chosen, self.starts):

@@ -93,8 +93,8 @@ def iterative_orthogonalization_(
         def before(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
             if t.name in reached:
                 raise IsometerError(
-                    f"layer {t.name!r} runs more than once; expected one input to set its weights from — leave it out "
-                    "with layers=[…]"
+                    f"layer {t.name!r} runs more than once; expected one input to set its weights from — "
+                    "leave it out with layers=[…]"
                 )
             weight, numbers = _solve(t, inputs[0].detach(), exponent, frame, output_norm, seed, index, leading=leading)
             t.write(weight)

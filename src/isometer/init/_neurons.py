@@ -65,8 +65,8 @@ def one_neuron_per_sample_(layer: Any, batch: Any, *, margin: float = 0.5) -> In
     x = np.asarray(torch.as_tensor(batch).detach().cpu().double())
     if x.ndim != 2 or x.shape[1] != layer.in_features or not np.isfinite(x).all():
         raise IsometerError(
-            f"batch has shape {x.shape}; expected finite numbers (samples, {layer.in_features}) — pass what the layer "
-            "sees"
+            f"batch has shape {x.shape}; expected finite numbers (samples, {layer.in_features}) "
+            "— pass what the layer sees"
         )
     samples, neurons = len(x), layer.out_features
     if samples > neurons:
@@ -131,8 +131,8 @@ def dedicate_neurons_(
         def before(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
             if t.name in reached:
                 raise IsometerError(
-                    f"layer {t.name!r} runs more than once; expected one input to set it on — leave it out with "
-                    "layers=[…]"
+                    f"layer {t.name!r} runs more than once; expected one input to set it on — "
+                    "leave it out with layers=[…]"
                 )
             assert isinstance(module, nn.Linear)
             seen = inputs[0].detach()

@@ -81,8 +81,8 @@ def rank_pretraining_(
         def before(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
             if t.name in reached:
                 raise IsometerError(
-                    f"layer {t.name!r} runs more than once; expected one input to train it on — leave it out with "
-                    "layers=[…]"
+                    f"layer {t.name!r} runs more than once; expected one input to train it on — "
+                    "leave it out with layers=[…]"
                 )
             reached[t.name] = _ascend(t, inputs[0].detach(), steps, batch_size, learning_rate, rng, plain=plain)
 

@@ -142,8 +142,8 @@ def _check(weight: Tensor, label: str, *, allow_frozen: bool = False) -> None:
         raise IsometerError(f"{label} has shape {tuple(weight.shape)}; expected at least one entry — drop the layer")
     if not weight.requires_grad and not allow_frozen:
         raise IsometerError(
-            f"{label} is frozen (requires_grad is False); expected trainable weights — unfreeze it, or name the layers "
-            "to set with layers=[…]"
+            f"{label} is frozen (requires_grad is False); expected trainable weights — unfreeze it, or name the "
+            "layers to set with layers=[…]"
         )
 
 

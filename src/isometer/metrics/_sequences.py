@@ -52,8 +52,8 @@ def check_sequences(names: list[str], axes: tuple[int, ...], samples: int) -> No
     asked = [name for name in names if name in SEQUENCE_METRICS]
     if asked and not axes:
         raise IsometerError(
-            f"{asked[0]} is a number of sequences, but the network has no positions; expected some — begin it with "
-            "input(64, [16])"
+            f"{asked[0]} is a number of sequences, but the network has no positions; expected some — "
+            "begin it with input(64, [16])"
         )
     if "sample_cosine" in asked and samples < 2:
         raise IsometerError("sample_cosine needs 2 samples, and the batch has 1 — pass a larger batch")

@@ -123,7 +123,7 @@ def _distance_axis(axis: Any) -> None:
     if bottom < 1e-18:
         axis.set_ylim(bottom=1e-18)
     axis.set_xlabel("layer")
-    axis.set_ylabel("distance to the fixed point, |ρ − ρ*|")
+    axis.set_ylabel("distance |ρ − ρ*|")
 
 
 def activation_picture(card: Explanation, start: float = 0.6) -> Figure:
@@ -157,7 +157,7 @@ def activation_picture(card: Explanation, start: float = 0.6) -> Figure:
         right.set_axis_off()
     else:
         for begin, color in ((start, orange), (-0.8, green)):
-            _draw_distance(right, card, begin, color, f"from ρ₀ = {begin:g}")
+            _draw_distance(right, card, begin, color, f"from ρ₀ = {begin:g}".replace("-", "−"))
         if card.approach.by_kernel_map:
             _draw_bound(right, card, start)
         _distance_axis(right)

@@ -160,8 +160,8 @@ def _check_averages(names: Sequence[str], data: dict[str, Floats], scalars: dict
     bad += [name for name, value in scalars.items() if math.isnan(value)]
     if bad:
         raise IsometerError(
-            f"{bad[0]} is infinite or undefined along the chain and has no average — add a normalisation, or ask for "
-            "other metrics"
+            f"{bad[0]} is infinite or undefined along the chain and has no average — add a "
+            "normalisation, or ask for other metrics"
         )
 
 

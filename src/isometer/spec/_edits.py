@@ -37,8 +37,8 @@ def with_depth(spec: Spec, depth: int) -> Spec:
     repeats = [place for place, step in enumerate(spec.composition) if isinstance(step, Repeat)]
     if len(repeats) != 1:
         raise SpecError(
-            f"the network {spec} has {len(repeats)} repeats; expected one, whose repetitions are its depth — write "
-            "repeat(…, times) once"
+            f"the network {spec} has {len(repeats)} repeats; expected one, whose repetitions are its depth — "
+            "write repeat(…, times) once"
         )
     steps = [replace(step, times=depth) if isinstance(step, Repeat) else step for step in spec.composition]
     return spec_of_steps(steps, spec.shape)
@@ -122,8 +122,8 @@ def with_ends(spec: Spec, features: int | None = None) -> Spec:
     flat, shape = executed(spec.composition, spec.shape)
     if shape.axes:
         raise SpecError(
-            f"the network {spec} ends with positions; expected features alone, for a readout — end it with pool or "
-            "flatten"
+            f"the network {spec} ends with positions; expected features alone, for a readout — "
+            "end it with pool or flatten"
         )
     steps: list[Step] = list(spec.composition)
     entering = spec.shape

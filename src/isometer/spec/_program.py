@@ -184,8 +184,8 @@ def _executed_step(step: Step, shape: Shape, turn: int, turns: int) -> tuple[Ste
                 numbers["head_width"] = shape.width // step.heads
                 if step.rotary and numbers["head_width"] % 2:
                     raise SpecError(
-                        f"rotary positions turn pairs of features, and heads have {numbers['head_width']}; expected an "
-                        "even number — set head_width"
+                        f"rotary positions rotate pairs of features, and heads have {numbers['head_width']}; expected "
+                        "an even number — set head_width"
                     )
             return replace(step, key_heads=step.key_heads or step.heads, **numbers), shape
         case Norm() if step.over == "groups" and shape.width % step.groups:

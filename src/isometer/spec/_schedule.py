@@ -39,8 +39,8 @@ class PowerLaw:
             value = math.inf
         if not math.isfinite(value):
             raise SpecError(
-                f"{self} is beyond float64 at layer {layer} of {depth}; expected a finite number — take smaller "
-                "exponents"
+                f"{self} is beyond float64 at layer {layer} of {depth}; expected a finite "
+                "number — take smaller exponents"
             )
         return value
 

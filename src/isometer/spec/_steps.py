@@ -379,8 +379,8 @@ class Attention:
         _put(self, "rotary_base", number(self.rotary_base, "rotary_base", low=1.0))
         if self.rotary and self.head_width is not None and self.head_width % 2:
             raise SpecError(
-                f"rotary positions turn pairs of features, and heads have {self.head_width}; expected an even number — "
-                "set head_width"
+                f"rotary positions rotate pairs of features, and heads have {self.head_width}; expected an "
+                "even number — set head_width"
             )
 
     @property

@@ -107,7 +107,7 @@ def test_the_report_has_the_network_and_the_prediction(tmp_path: Path) -> None:
     page = io.StringIO()
     print_report(Console(file=page, width=200), document)
     assert "Network: input(64, [8]) > repeat(" in page.getvalue()
-    assert "Measured inside the band of theory at" in page.getvalue()
+    assert "The measurement is inside the band of theory at" in page.getvalue()
     report.to_html(tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "attention(4, head_width=16" in text

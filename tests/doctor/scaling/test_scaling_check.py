@@ -291,7 +291,7 @@ def test_refusals(options: dict[str, Any], words: str) -> None:
 def test_refuses_factories_that_do_not_fit() -> None:
     with pytest.raises(IsometerError, match="same inputs at every size"):
         scaling_check(lambda width: nn.Linear(width, 1), [8, 16], seeds=[0], rates=[])
-    with pytest.raises(IsometerError, match="gave a int"):
+    with pytest.raises(IsometerError, match="returned a int"):
         scaling_check(lambda width: width, [8, 16])
     with pytest.raises(IsometerError, match="expected width, depth or both"):
         scaling_check(lambda: nn.Linear(1, 1))

@@ -1,4 +1,4 @@
-"""Optimizers that are made again: groups, rates, schedules, and what cannot be made again."""
+"""Optimizers that are made again: groups, rates, schedules, and what cannot be constructed again."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "instance of lbfgs": (optim.LBFGS(mlp().parameters()), "several times"),
     "function for lbfgs": (lambda parameters: optim.LBFGS(parameters), "several times"),
     "number": (3, "is a int"),
-    "abstract class": (optim.Optimizer, "no usual rate"),
-    "class that wants more": (_Wants, "no usual rate"),
+    "abstract class": (optim.Optimizer, "no default rate"),
+    "class that wants more": (_Wants, "no default rate"),
     "function of the model": (lambda model: optim.SGD(model.parameters(), lr=1), "does not take parameters"),
     "function that makes none": (lambda parameters: 3, "gives a int"),
     "rate zero": (lambda parameters: optim.SGD(parameters, lr=0.0), "rate 0"),
@@ -137,7 +137,7 @@ def test_what_cannot_be_made_is_refused_in_one_line(name: str) -> None:
 
 def test_an_instance_that_cannot_be_made_again_is_refused_in_one_line() -> None:
     model = mlp()
-    with pytest.raises(IsometerError, match=r"cannot be made again .*lambda parameters: _Wants"):
+    with pytest.raises(IsometerError, match=r"cannot be constructed again .*lambda parameters: _Wants"):
         choice(model, _Wants(model.parameters(), 0.1, 3)).make(model, 0.1)
 
 

@@ -194,7 +194,7 @@ def test_a_schedule_that_ends_early_keeps_its_last_rate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schedule", "words"), [(lr_scheduler.ReduceLROnPlateau, "waits for losses"), (lambda one: 3, "makes a int")]
+    ("schedule", "words"), [(lr_scheduler.ReduceLROnPlateau, "needs validation losses"), (lambda one: 3, "makes a int")]
 )
 def test_what_is_no_schedule_by_steps_is_refused_in_one_line(schedule: Any, words: str) -> None:
     model = mlp()

@@ -100,7 +100,9 @@ def diagnose(
     Implements: 002/alg-soft-rank-monitor, 002/alg-grad-align, 001/claim-4.deterministic.
     """
     if redraws < 3:
-        raise IsometerError(f"redraws is {redraws}; expected at least 3 — the fluctuation between them is needed")
+        raise IsometerError(
+            f"redraws is {redraws}; expected at least 3, for the fluctuation between them — pass redraws=8"
+        )
     if budget is not None and not budget > 0:
         raise IsometerError(f"budget is {budget}; expected a positive number of seconds")
     model = checked(model, target=None, loss=loss, mode=mode, seed=seed)

@@ -285,8 +285,8 @@ def _unsuited(
             return f"the weights of layer {layer + 1} are not finite"
         if seen.setdefault(fingerprint, layer) != layer:
             return (
-                f"layers {seen[fingerprint] + 1} and {layer + 1} have the same weights; the theory draws every layer "
-                "independently"
+                f"layers {seen[fingerprint] + 1} and {layer + 1} have the same weights; theory draws "
+                "every layer independently"
             )
         square = matrix.mean_square
         if square == 0:

@@ -106,8 +106,8 @@ class MeasuredWeights:
         # Large enough to matter, mean/σ √fan_in > 0.1, and six standard errors from chance.
         if mean**2 * fan_in > 0.01 * square and mean**2 * found.count > 36 * square:
             raise NotInLanguage(
-                f"weights have the mean {mean:.3g} beside a root mean square of {math.sqrt(square):.3g}; the theory's "
-                "laws are centred"
+                f"weights have the mean {mean:.3g} beside a root mean square of "
+                f"{math.sqrt(square):.3g}; theory assumes mean 0"
             )
         return rounded(math.sqrt(fan_in) * self._pooled.get((found.count, square), math.sqrt(square)))
 

@@ -139,7 +139,7 @@ class AttentionReader:
         output_gain = self._gain(output)
         variance = biases[2] * output_gain**2 + self._weights.bias(own)
         if q.angles != k.angles:
-            raise NotInLanguage("rotary positions turn queries and keys differently")
+            raise NotInLanguage("rotary positions rotate queries and keys differently")
         found = Attention(
             heads=heads,
             head_width=head_width,
@@ -175,7 +175,7 @@ class AttentionReader:
             elif step.settings.get("mask", "open") == "bias":
                 raise NotInLanguage(f"{step.name} adds a bias to the scores of attention")
             elif step.name not in MOVES | _MASKS and "mask" not in step.settings:
-                raise NotInLanguage(f"{step.name} stands between scores and softmax")
+                raise NotInLanguage(f"{step.name} comes between scores and softmax")
             at = self._ways.reads[at][0]
         product = self._trace[at]
         sides = self._ways.reads[at]
@@ -225,7 +225,7 @@ class AttentionReader:
                 angles = self._rotation(node)
                 node = self._ways.parting[node]
             else:
-                raise NotInLanguage(f"{step.name} stands between the weights of a head and its scores")
+                raise NotInLanguage(f"{step.name} comes between the weights of a head and its scores")
         raise NotInLanguage("attention is too long to follow")
 
     def _rotation(self, node: int) -> tuple[float, ...]:
@@ -238,14 +238,14 @@ class AttentionReader:
             for step in (self._trace[inner], *(self._trace[one] for one in self._ways.fixed[inner])):
                 found = found or tuple(step.settings.get("rotation", ()))
         if not found:
-            raise NotInLanguage(f"{self._trace[node].name} stands between the weights of a head and its scores")
+            raise NotInLanguage(f"{self._trace[node].name} comes between the weights of a head and its scores")
         features = self._trace[node].shape[-1]
         if len(found) == features // 2:
             found = (*found, *found)
         if len(found) != features:
             raise NotInLanguage(
-                f"rotary positions turn {len(found)} of {features} features of a head; the language of networks has "
-                "those that turn all"
+                f"rotary positions rotate {len(found)} of {features} features of a head; the "
+                "language of networks rotates all"
             )
         return tuple(sorted(found, reverse=True)[::2])
 
@@ -287,6 +287,6 @@ def _base(angles: tuple[float, ...], head_width: int) -> float:
     expected = [base ** (-2 * p / head_width) for p in range(len(angles))]
     near = all(abs(one - two) < 1e-3 * two + 3e-4 for one, two in zip(angles, expected, strict=True))
     if not near:
-        raise NotInLanguage("rotary positions turn by angles that are not powers of one base")
+        raise NotInLanguage("rotary positions rotate by angles that are not powers of one base")
     nice = float(f"{base:.2g}")
     return nice if math.isclose(nice, base, rel_tol=1e-3) else base

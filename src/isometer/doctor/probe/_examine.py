@@ -423,8 +423,8 @@ def _samples(model: nn.Module, batch: Any) -> tuple[int, bool]:
         )
     if first.is_nested:
         raise IsometerError(
-            "batch is a nested tensor; expected samples of one shape — pass a padded tensor, and a mask if the model "
-            "takes one"
+            "batch is a nested tensor; expected samples of one shape — pass a padded tensor, and a "
+            "mask if the model takes one"
         )
     if not first.shape[0]:
         raise IsometerError(f"batch has shape {tuple(first.shape)}; expected at least one sample — pass more")

@@ -125,9 +125,9 @@ def _told_shape(model: nn.Module, first: nn.Module | None, config: Any, like: to
         return next(fits, shapes[0])
     raise IsometerError(
         "the layers of the model do not determine the shape of its input; expected one that begins with a linear "
-        "layer, a "
-        "convolution, a recurrent cell or an embedding — pass the shape of one sample as the batch, (3, 32, 32) say, "
-        "or a batch (on the command line: --shape 3,32,32 or --input FILE, or a factory that returns (model, batch))"
+        "layer, a convolution, a recurrent cell or an embedding — pass the shape of one sample as the batch, "
+        "such as (3, 32, 32), or a batch (on the command line: --shape 3,32,32 or --input FILE, or a factory "
+        "that returns (model, batch))"
     )
 
 

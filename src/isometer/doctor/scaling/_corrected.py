@@ -112,7 +112,7 @@ def _scale_branch(block: nn.Module, multiplier: float) -> None:
 def _scale_output(model: nn.Module, multiplier: float) -> None:
     def hook(module: nn.Module, arguments: Any, output: Any) -> Any:
         if not isinstance(output, Tensor):
-            raise CannotScale(f"the model gives a {type(output).__name__}; expected a tensor to multiply")
+            raise CannotScale(f"the model returns a {type(output).__name__}; expected a tensor to multiply")
         return multiplier * output
 
     model.register_forward_hook(hook)

@@ -168,8 +168,8 @@ def _parts(made: Any) -> Built:
     parts = made if isinstance(made, tuple) else (made,)
     if not parts or not isinstance(parts[0], nn.Module) or len(parts) > 4:
         raise IsometerError(
-            f"the factory gave a {type(made).__name__}; expected a torch.nn.Module, or a tuple of it with an optimizer "
-            "or parameter groups, a batch and a target"
+            f"the factory returned a {type(made).__name__}; expected a torch.nn.Module, or a tuple of it with an "
+            "optimizer or parameter groups, a batch and a target"
         )
     optimizer, groups, rest = None, None, []
     for one in parts[1:]:
@@ -191,7 +191,7 @@ def optimizer_of(built: Built, name: Any, lr: float | None) -> tuple[Any, float 
     if built.optimizer is not None:
         if lr is not None:
             raise IsometerError(
-                f"lr is {lr} and the factory brings an optimizer with its own rates; expected one of them — drop lr"
+                f"lr is {lr} and the factory returns an optimizer with its own rates; expected one of them — drop lr"
             )
         return built.optimizer, None
     if built.groups is None:
@@ -201,7 +201,7 @@ def optimizer_of(built: Built, name: Any, lr: float | None) -> tuple[Any, float 
             raise unknown_name("optimizer", name, sorted(CLASSES))
         name = CLASSES[name.lower()]
     if not (isinstance(name, type) and issubclass(name, torch.optim.Optimizer)):
-        raise IsometerError("the factory gives parameter groups; expected optimizer= as a name or a class of torch")
+        raise IsometerError("the factory returns parameter groups; expected optimizer= as a name or a class of torch")
     kind: Any = name
     settings: dict[str, Any] = {} if lr is None else {"lr": lr}
     return kind(built.groups, **settings), None

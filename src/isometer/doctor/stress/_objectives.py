@@ -107,8 +107,8 @@ class Teacher:
         self._positions = self._per_token or (first.dim() > 2 and source.shape[1:2] == first.shape[1:2])
         if not self._per_token and first.shape[0] != len(source):
             raise NothingToLearn(
-                f"the model returns {first.shape[0]} rows for {len(source)} samples; expected one row per sample — "
-                "pass target= and loss="
+                f"the model returns {first.shape[0]} rows for {len(source)} samples; expected one row per "
+                "sample — pass target= and loss="
             )
         self._count = min(_MOST_OUTPUTS, first[(0,) * (2 if self._positions and not self._per_token else 1)].numel())
         self._mean, self._scale = 0.0, 1.0
@@ -132,8 +132,8 @@ class Teacher:
         first = next((t for t in found if t.dim() > 1), next(iter(found), None))
         if first is None:
             raise NothingToLearn(
-                "the model returns no tensor of floating point with samples; expected one to learn — pass target= and "
-                "loss="
+                "the model returns no tensor of floating point with samples; expected one to "
+                "learn — pass target= and loss="
             )
         return first
 

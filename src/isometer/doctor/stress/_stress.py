@@ -120,8 +120,7 @@ class Stress:
         lines = [f"Trained to {what}, on {batches} of {self.samples} samples ({self.plan.name}, {self.seconds:.1f} s)."]
         if not self.whole:
             lines.append(
-                "The verdict is less certain than with the whole plan, which the trial was made with — pass a larger "
-                "budget."
+                "The verdict is less certain than with the whole plan, which the trial used — pass a larger budget."
             )
         lines += [self._ran(optimizer) for optimizer in dict.fromkeys(run.optimizer for run in self.runs)]
         if any(not math.isnan(one.evidence.yardstick) for one in self.outlooks.values()):
@@ -367,8 +366,7 @@ class _StressTest:
         least = len(self.optimizers) * PLANS[-1].times(more_for_small_batches(self.samples)).most * cost.seconds
         return (
             f"a step takes {cost.seconds:.2g} s, so that even the shortest test takes {least:.3g} s, more than what is "
-            f"left of the budget ({max(0.0, left):.3g} s) — pass a larger budget, one optimizer, or a smaller "
-            "batch"
+            f"left of the budget ({max(0.0, left):.3g} s) — pass a larger budget, one optimizer, or a smaller batch"
         )
 
     def _explained(self, track: Track, outlooks: Mapping[str, Outlook], plan: Plan, rival: Rival) -> SearchNote | None:

@@ -66,6 +66,6 @@ def own_places(model: nn.Module, names: Sequence[str]) -> None:
     for name in names:
         if places[id(model.get_submodule(name))] > 1:
             raise IsometerError(
-                f"module {name!r} is used at several places of the model; expected a separate module at each — make "
-                "one for each place"
+                f"module {name!r} is used at several places of the model; expected a separate module at each "
+                "— make one for each place"
             )

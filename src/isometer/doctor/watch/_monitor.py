@@ -408,8 +408,8 @@ def _check(model: Any, samples: Any) -> None:
     lazy = next((name for name, one in model.named_parameters() if is_lazy(one)), None)
     if lazy is not None:
         raise IsometerError(
-            f"parameter {lazy!r} is lazy and has no shape yet; expected initialised weights — call the model on one "
-            "batch first"
+            f"parameter {lazy!r} is lazy and has no shape yet; expected initialised weights — call "
+            "the model on one batch first"
         )
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2:
         raise IsometerError(f"samples is {samples!r}; expected a whole number of at least 2 — pass one")
@@ -428,8 +428,8 @@ def _plain(optimizer: Any) -> torch.optim.Optimizer | None:
         return _plain(within)
     if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
         raise IsometerError(
-            f"optimizer is a {type(optimizer).__name__}; expected a torch.optim.Optimizer — pass it, or log=… for a "
-            "place to write to"
+            f"optimizer is a {type(optimizer).__name__}; expected a torch.optim.Optimizer — pass it, or "
+            "log=… for a place to write to"
         )
     return optimizer
 

@@ -40,8 +40,8 @@ class Schedule:
         whole = isinstance(when, int) and not isinstance(when, bool)
         if not (when is None or callable(when) or isinstance(when, Collection) or whole) or isinstance(when, str):
             raise IsometerError(
-                f"when is {when!r}; expected a number of steps, a list of steps, a function of the step or None — pass "
-                "when=100"
+                f"when is {when!r}; expected a number of steps, a list of steps, a function of the "
+                "step or None — pass when=100"
             )
         if whole and when < 1:  # type: ignore[operator]
             raise IsometerError(f"when is {when!r}; expected a whole number of at least 1 — pass when=100")

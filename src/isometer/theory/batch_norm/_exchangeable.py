@@ -40,8 +40,7 @@ def exchangeable_map(parts: Parts, n: int, diagonal: float, off_diagonal: float)
     if across < -1e-12 * diagonal or along < -1e-9 * diagonal or diagonal < 0:
         raise IsometerError(
             f"diagonal {diagonal:.6g} with off-diagonal {off_diagonal:.6g} is not a Gram matrix of {n} samples; "
-            "expected "
-            f"−1/(n−1) ≤ off/diagonal ≤ 1 — check the entries"
+            "expected −1/(n−1) ≤ off/diagonal ≤ 1 — check the entries"
         )
     across, along = max(across, 0.0), max(along, 0.0)
     if parts.position == "post":

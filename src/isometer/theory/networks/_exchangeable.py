@@ -66,8 +66,8 @@ def exchangeable_path(spec: Spec, gaps: ArrayLike, variances: ArrayLike = 1.0, *
     highest = 1.0 + 1.0 / max(count - 1, 1)
     if not ((gap >= 0.0) & (gap <= highest + 1e-12)).all():
         raise IsometerError(
-            f"gaps lie in [{gap.min():.4g}, {gap.max():.4g}]; expected 1 − cosine of {count} samples, from 0 to "
-            f"{highest:.4g}"
+            f"gaps lie in [{gap.min():.4g}, {gap.max():.4g}]; expected 1 − cosine of {count} "
+            f"samples, from 0 to {highest:.4g}"
         )
     if not ((variance > 0.0) & np.isfinite(variance)).all():
         raise IsometerError("variances must be positive numbers; pass the mean square of a feature")

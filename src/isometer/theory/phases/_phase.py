@@ -79,8 +79,8 @@ def verdict(phase: Phase, variance: float, chi: float, cosine: float | None, dep
         fall = f"squared gradients fall by ×{chi:.4g} per layer"
         return f"Ordered: rank collapse, all inputs become alike {scale}, and {fall}."
     return (
-        f"Chaotic: nearby inputs are driven to cosine {cosine:.4g} {scale}, and squared gradients grow by "
-        f"×{chi:.4g} per layer."
+        f"Chaotic: nearby inputs are driven to cosine {cosine:.4g} {scale}, and squared gradients "
+        f"grow by ×{chi:.4g} per layer."
     )
 
 

@@ -86,8 +86,8 @@ class PresetPlane:
         found = _preset_call(network)
         if found is None:
             raise IsometerError(
-                f"the network is {network[:60]!r}; expected a preset, whose keywords the axes set — for "
-                "example gpt(blocks=24)"
+                f"the network is {network[:60]!r}; expected a preset, whose keywords the axes set — "
+                "for example gpt(blocks=24)"
             )
         self._preset, self._call = found
         for axis in (x, y):

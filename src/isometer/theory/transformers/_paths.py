@@ -103,8 +103,8 @@ def starting_state(shape: Shape, gap: Floats, sample_gap: Floats, mean_square: F
     """Exchangeable tokens of these gaps, one copy for each."""
     if len(shape.axes) != 1:
         raise IsometerError(
-            f"the network has {len(shape.axes)} axes of positions; expected one, the sequence — begin it with "
-            "input(64, [16])"
+            f"the network has {len(shape.axes)} axes of positions; expected one, the sequence — "
+            "begin it with input(64, [16])"
         )
     tokens = shape.axes[0]
     widest = tokens / max(tokens - 1, 1)
