@@ -83,7 +83,7 @@ class Sentence:
 
 
 def sentences(text: str) -> Iterator[Sentence]:
-    """The sentences of a paper with the formulas displayed in them, without its list of references."""
+    """The sentences of a paper with the formulas displayed in them, without its references and lists of figures."""
     found: list[Sentence] = []
     for place, piece in _pieces(text):
         # a formula belongs to the sentence that announces it, and what goes on below it in lower case does, too

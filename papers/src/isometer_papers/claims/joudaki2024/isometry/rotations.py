@@ -71,10 +71,16 @@ def _volume(i: Instance) -> Numeric:
     return absolute_determinant(i["X"])
 
 
-def _written_out(i: Instance) -> float:
+def _written_out(i: Instance) -> Numeric:
     """WX − (WU) diag(σ)Vᵀ, the largest entry."""
-    u, sigma, right = np.linalg.svd(i["X"])
-    return float(abs(i["W"] @ i["X"] - (i["W"] @ u) @ (sigma[:, None] * right)).max())
+    if not is_precise(i["X"]):
+        u, sigma, right = np.linalg.svd(i["X"])
+    else:
+        library = mpmath()
+        parts = library.svd_r(library.matrix(i["X"].tolist()))
+        u, sigma, right = (np.array(part.tolist(), dtype=object) for part in parts)
+        sigma = sigma.ravel()
+    return abs(i["W"] @ i["X"] - (i["W"] @ u) @ (sigma[:, None] * right)).max()
 
 
 CLAIMS = (
