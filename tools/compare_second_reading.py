@@ -4,7 +4,7 @@
     python tools/compare_second_reading.py LIST --round 2
 
 LIST is what `isometer claims list --json` prints now; --round prints one reading alone. In
-`papers/docs/second-reading/` are, for each reading (names of reading N end in -N from the second on), the draw, the verdicts,
+`papers/docs/second-reading/` are, for each reading (names end in -N from the second on), the draw, the verdicts,
 `ledger.json` (the drawn entries as the ledger had them when those verdicts were committed; agreement is counted on
 these, and `named` are those that the list of known problems names), and `resolutions.json`, which says of every
 disagreement who is right and why.
