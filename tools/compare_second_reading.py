@@ -4,7 +4,7 @@
     python tools/compare_second_reading.py LIST --round 2
 
 LIST is what `isometer claims list --json` prints now; --round prints one reading alone. In
-`papers/docs/second-reading/` are, for each reading (names of the second end in -2), the draw, the verdicts,
+`papers/docs/second-reading/` are, for each reading (names end in -N from the second on), the draw, the verdicts,
 `ledger.json` (the drawn entries as the ledger had them when those verdicts were committed; agreement is counted on
 these, and `named` are those that the list of known problems names), and `resolutions.json`, which says of every
 disagreement who is right and why.
@@ -26,7 +26,7 @@ FOLDER = Path(__file__).parents[1] / "papers" / "docs" / "second-reading"
 FAILURES = frozenset({"refuted", "vacuous"})
 Entry = dict[str, Any]
 Pair = tuple[Entry, Entry]  # reader, ledger
-HEADINGS = {1: "First reading", 2: "Second reading"}
+HEADINGS = {1: "First reading", 2: "Second reading", 3: "Third reading"}
 MEASURES: tuple[tuple[str, Callable[[Entry], Any]], ...] = (
     ("verdict as printed", lambda entry: entry["as_printed"]),
     ("verdict as intended", lambda entry: entry["as_intended"]),
@@ -85,7 +85,7 @@ class Reading:
 
     @classmethod
     def of(cls, number: int) -> Reading:
-        """The files of reading 1 or 2."""
+        """The files of a reading; those of the first have no number."""
         ending = "" if number == 1 else f"-{number}"
         text = (FOLDER / f"introduction{ending}.txt").read_text("utf-8").rstrip()
         names = ("ledger", "verdicts", "resolutions")

@@ -23,6 +23,7 @@ REFUTED = {
     "001/cor-6.4",
     "001/cor-C.6",
     "001/cor-C.19:multiplicity",
+    "001/cor-C.3",
     "001/cor-C.3:strict",
     "001/def-6.5:rectangular",
     "001/eq-C.48:from-cor-C.6",

@@ -19,6 +19,7 @@ PAPER = {claim.id: claim for claim in claims_of("003")}
 # --- verdicts -------------------------------------------------------------------------------------------------------
 
 REFUTED_003 = {
+    "003/F2-odd:centre",
     "003/alg-iter-mlp:gap",
     "003/alg-iter-mlp:inverse",
     "003/alg-iter-mlp:slice",
@@ -42,6 +43,7 @@ REFUTED_003 = {
     "003/eq-10:shape",
     "003/eq-12:average",
     "003/eq-12:standard",
+    "003/fig-3a:gap",
     "003/fig-6:coincide",
     "003/fig-7:orthogonal",
     "003/lem-10:expansion",
@@ -80,6 +82,7 @@ REFUTED_001 = {
     "001/eq-A.7:average",
     "001/eq-A.7:standard",
     "001/fig-2.3:curve",
+    "001/fig-2.4a:gap",
     "001/init-orthxavier",
     "001/lem-A.3:cross-term",
     "001/lem-A.3:element",
@@ -187,6 +190,8 @@ def test_counterexamples_by_hand() -> None:
     steps = _instance("003/appE:cauchy-last")
     sigma = np.array(steps["sigma"]) / np.linalg.norm(steps["sigma"])
     assert (sigma**3).sum() > (sigma**4).sum()
+    orthogonal = np.array(_instance("003/F2-odd:centre")["H"])
+    assert gap(orthogonal) < 1e-9 < 0.5 < abs(orthogonal).min()
 
 
 def test_thesis_counterexamples_by_hand() -> None:

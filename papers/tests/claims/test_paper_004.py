@@ -30,6 +30,7 @@ REFUTED = {
     "004/asm-B:noise",
     "004/cor-10:step",
     "004/def-18:fact-2",
+    "004/def-sigma-c:eq-15",
     "004/eq-3",
     "004/eq-7",
     "004/eq-7:discontinuous",
@@ -108,6 +109,11 @@ def test_counterexamples_by_hand() -> None:
     a, y = np.array(case["A"]), np.array(case["y"])
     assert np.linalg.matrix_rank(a) == a.shape[1]
     assert np.linalg.norm(a @ np.linalg.lstsq(a, y, rcond=None)[0] - y) > 0.1
+    # eq. 15 for erf, whose dual is an arcsine: one power of ρ does not do
+    case = found["004/def-sigma-c:eq-15"]
+    assert (case["a"], case["t"], case["p"], case["q"]) == (0.0, 1.0, 1.0, 1.0)
+    ratio = math.asin(2 * case["rho"] / 3) / math.asin(2 / 3)
+    assert min(abs(ratio - case["rho"] ** i) for i in range(60)) > 0.03
     # pure noise on orthonormal inputs: the interpolant is ±1 on its sample, the best predictor 0
     case = found["004/thm-16"]
     assert case["mean"] == 0.0

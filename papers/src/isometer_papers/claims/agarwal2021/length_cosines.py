@@ -10,7 +10,7 @@ from isometer.theory.kernels import SignalFamily, correlation_bound, one_layer_b
 from isometer_papers.claims._claim import Instance, Search
 from isometer_papers.claims._families import Family, Rng, extended
 from isometer_papers.claims._precise import mpmath
-from isometer_papers.claims._statements import at_least, at_most, deterministic, equal
+from isometer_papers.claims._statements import at_least, at_most, deterministic, equal, vanishes
 from isometer_papers.claims.agarwal2021.lengths import contraction, mixture, sigma, simple
 from isometer_papers.float_or_mpmath import Numeric, log, sqrt
 from isometer_papers.theory.duals.odd_mixtures import as_printed_hermite_pairing, mixture_step
@@ -65,6 +65,18 @@ def _gentle(rng: Rng, count: int) -> Iterator[Instance]:
         a, t = float(rng.uniform(0, 1)), float(rng.uniform(0.2, 1.0))
         p, q, rho = rng.uniform(0.3, 2), rng.uniform(0.3, 2), rng.uniform(-0.9, 0.9)
         yield {"a": a, "b": 1.0, "t": t, "g": "erf", "p": float(p), "q": float(q), "rho": float(rho)}
+
+
+def _free_powers(rng: Rng, count: int) -> Iterator[Instance]:
+    yield {"a": 0.0, "b": 1.0, "t": 1.0, "g": "erf", "p": 1.0, "q": 1.0, "rho": 0.5}
+    yield from _gentle(rng, count)
+
+
+def _off_one_power(i: Instance) -> Numeric:
+    """Least distance of σ̂_c from ρ^i Σ_j a_j^{γ₁} a_j^{γ₂} over i ≤ 8; the sum is E σ(√γ₁X)σ(√γ₂X)."""
+    s, size = sigma(i), sqrt(i["p"] * i["q"])
+    pair, total = s.pair(i["p"], i["q"], i["rho"] * size), s.pair(i["p"], i["q"], size)
+    return min(abs(pair - i["rho"] ** power * total) for power in range(9))
 
 
 def _squared_sum(i: Instance) -> Numeric:
@@ -215,6 +227,11 @@ CLAIMS = (
     ),
     deterministic(
         "004/def-sigma-c:eq-15",
+        vanishes(_off_one_power),
+        {"random": _free_powers},
+    ),
+    deterministic(
+        "004/def-sigma-c:eq-15#corrected",
         equal(lambda i: sigma(i).pair(i["p"], i["q"], i["rho"] * sqrt(i["p"] * i["q"])), _series),
         {"random": _gentle},
         scale=1,

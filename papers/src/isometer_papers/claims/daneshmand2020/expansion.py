@@ -200,6 +200,12 @@ CLAIMS = (
         {"widths": lambda rng, count: iter([{"widths": [4, 16]}])},
     ),
     expectation(
+        "002/ex-14:leading#intended",
+        at_most(Sampled(_leading), lambda i: -float(i["width"])),
+        {"widths": _widths(2, 4, 8)},
+        counts=(2, 3),
+    ),
+    expectation(
         "002/ex-14:leading#corrected",
         equal(Sampled(_leading), lambda i: float(two_level_leading_change(i["width"]))),
         {"widths": _widths(2, 4, 8)},

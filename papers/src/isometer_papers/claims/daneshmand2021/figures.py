@@ -23,7 +23,7 @@ from isometer_papers.claims.daneshmand2021.chains import (
 from isometer_papers.claims.daneshmand2021.source import Source
 from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.orthogonality_steps import dense_chain, feature_chain, smallest_singular_value
-from isometer_papers.theory.orthogonality.bounds import survival_bound
+from isometer_papers.theory.orthogonality.bounds import gap_of, survival_bound
 
 WIDTHS = [16, 32, 64, 128, 256, 512]
 
@@ -36,6 +36,20 @@ def _fall(kind: str, layers: tuple[int, int]) -> Callable[[Instance, Rng], Estim
         return Estimate.of(values[:, layers[1]] - values[:, layers[0]])
 
     return estimate
+
+
+def _dense_fall(i: Instance, rng: Rng) -> Estimate:
+    """V at layer 75 minus V at layer 15 of ReLU networks whose weights are written out, a new batch for each."""
+    found = []
+    for _ in range(i["chains"]):
+        h = rng.standard_normal((64, i["samples"])) + 2 * rng.standard_normal((64, 1))
+        gap = {}
+        for layer in range(1, 76):
+            weights = rng.standard_normal((i["width"], len(h))) * math.sqrt(2 / len(h))
+            h = np.maximum(weights @ h, 0)
+            gap[layer] = float(gap_of(h.T))
+        found.append(gap[75] - gap[15])
+    return Estimate.of(found)
 
 
 def _from_rank_one(i: Instance, rng: Rng) -> Estimate:
@@ -236,6 +250,14 @@ def _vanilla(s: Source) -> tuple[Claim, ...]:
         ),
         *s.empirical(
             "slowdown:gap",
+            below(
+                Sampled(_fall("relu", (15, 75)), _dense_fall, "weights written out, a new batch for every network"), 0.0
+            ),
+            {"nets": cases({"width": 200, "samples": 32, "chains": 40, "start": "aligned"})},
+            counts=(1, 1),
+        ),
+        *s.empirical(
+            "slowdown:gap#corrected",
             above(Sampled(_fall("relu", (15, 75))), 0.0),
             {"nets": cases({"width": 200, "samples": 32, "chains": 40, "start": "aligned"})},
             counts=(1, 1),

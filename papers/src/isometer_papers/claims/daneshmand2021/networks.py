@@ -30,6 +30,7 @@ from isometer_papers.claims.daneshmand2021.chains import (
 )
 from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.simulate.orthogonality_steps import dense_chain, read_gram
+from isometer_papers.theory.orthogonality.bounds import gap_of
 
 LAYERS, CHAINS = 300, 24
 FUNCTIONS = ("relu", "tanh", "sigmoid")
@@ -93,6 +94,12 @@ def _off_diagonal(i: Instance, rng: Rng) -> Estimate:
     """Mean entry of QᵀQ/d off the diagonal."""
     grams = activated_grams(i["F"], i["width"], LAYERS, CHAINS)
     return over_chains((grams.sum((-2, -1)) - np.trace(grams, axis1=-2, axis2=-1)) / 12)
+
+
+def _unit_rows(rng: Rng, count: int) -> Iterator[Instance]:
+    for _ in range(count):
+        q = rng.standard_normal((int(rng.integers(2, 7)), int(rng.integers(2, 7))))
+        yield {"H": q / np.linalg.norm(q, axis=1, keepdims=True)}
 
 
 def _odd_gap(i: Instance, rng: Rng) -> Estimate:
@@ -290,8 +297,13 @@ CLAIMS: tuple[Claim, ...] = (
         counts=(2, 2),
         resolution=0.5,
     ),
-    empirical(
+    deterministic(
         "003/F2-odd:centre",
+        vanishes(lambda i: abs(i["H"] - gap_of(i["H"].T)).max()),
+        {"by-hand": cases({"H": np.array([[0.6, 0.8], [0.8, -0.6]])}), "random": _unit_rows},
+    ),
+    empirical(
+        "003/F2-odd:centre#corrected",
         equal(Sampled(_off_diagonal), 0.0),
         {"functions": cases(*({"F": name, "width": 64} for name in ("tanh", "sin")))},
         scale=0.25,

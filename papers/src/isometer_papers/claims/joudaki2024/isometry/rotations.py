@@ -5,9 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from isometer_papers.claims._claim import Instance
+from isometer_papers.claims._families import cases, extended
 from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims._statements import above, at_least, at_most, deterministic, equal, vanishes
-from isometer_papers.claims.joudaki2024.isometry.instances import MATRICES, UNIT, layer_gap, search_matrix, singular
+from isometer_papers.claims.joudaki2024.isometry.instances import (
+    MATRICES,
+    UNIT,
+    layer_gap,
+    matrices,
+    search_matrix,
+    singular,
+)
 from isometer_papers.float_or_mpmath import Numeric, absolute_determinant, is_precise
 from isometer_papers.theory.isometry import isometry_of, normalized_rows, row_norms, variation_bound
 
@@ -27,6 +35,17 @@ def _left_factor(x: Numeric) -> Numeric:
 
 def _best(i: Instance) -> Numeric:
     return isometry_of(normalized_rows(_left_factor(i["X"]).T @ i["X"]))
+
+
+def _turned_other(i: Instance) -> Numeric:
+    """With the U of X and another matrix H, as printed."""
+    return isometry_of(normalized_rows(_left_factor(i["X"]).T @ i["H"]))
+
+
+_OTHERS = {
+    "by-hand": cases({"X": np.diag([2.0, 1.0]), "H": np.array([[1.0, 0.0], [0.6, 0.8]])}),
+    "random": extended(matrices, lambda rng, i: {"H": rng.standard_normal(i["X"].shape)}),
+}
 
 
 def _not_orthogonal(i: Instance) -> bool:
@@ -164,6 +183,13 @@ CLAIMS = (
     ),
     deterministic(
         "001/cor-C.3",
+        equal(_turned_other, 1),
+        _OTHERS,
+        hypotheses=_regular,
+        tolerance=1e-7,
+    ),
+    deterministic(
+        "001/cor-C.3#corrected",
         equal(_best, 1),
         MATRICES,
         hypotheses=_regular,
