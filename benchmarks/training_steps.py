@@ -21,7 +21,7 @@ from benchmarks.environment import show
 from isometer_papers.architectures import mlp
 from isometer_papers.studies.cells import convolution_training, normrelu_training, vision_training
 from isometer_papers.training import Recipe, Sets
-from isometer_papers.training.loop import _stepping, _wants_channels_last
+from isometer_papers.training.loop import _wants_channels_last
 
 TURNS = 4
 SECONDS = 0.1  # of a turn

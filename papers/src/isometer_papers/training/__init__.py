@@ -2,7 +2,7 @@
 
 import isometer.extras.torch_needed  # noqa: F401
 from isometer_papers.training.images import Sets, image_sets
-from isometer_papers.training.loop import fit
+from isometer_papers.training.loop import fit, fit_together
 from isometer_papers.training.recipes import Recipe
 
-__all__ = ["Recipe", "Sets", "fit", "image_sets"]
+__all__ = ["Recipe", "Sets", "fit", "fit_together", "image_sets"]
