@@ -1,7 +1,7 @@
 """Several networks of one shape as one: their parameters side by side, their layers as grouped ones.
 
-In small networks most of the time goes into calls, not into arithmetic. Runs of a study that differ in their seeds alone
-take their steps together: every call then works for all of them.
+In small networks most of the time goes into calls, not into arithmetic. Runs of a study that differ in their seeds
+alone take their steps together: every call then works for all of them.
 """
 
 from __future__ import annotations
@@ -174,8 +174,8 @@ def _batch_norm(stack: Stack, layer: Any, name: str) -> Apply:
 def _batch_norm_in_parts(stack: Stack, layer: Any, name: str) -> Apply:
     twin = copy.copy(layer)
     twin.features = len(stack) * layer.features
-    own = (("weight", "bias"), stack.parameters), (("running_mean", "running_square", "num_batches_tracked"), stack.buffers)
-    twin._parameters, twin._buffers = ({one: of.get(f"{name}{one}") for one in names} for names, of in own)
+    twin._parameters = {one: stack.parameters.get(f"{name}{one}") for one in layer._parameters}
+    twin._buffers = {one: stack.buffers[f"{name}{one}"] for one in layer._buffers}
     return twin.train()
 
 
@@ -190,7 +190,9 @@ def _fixup_block(stack: Stack, block: Any, name: str) -> Apply:
     first, second, shortcut = (
         _together(stack, getattr(block, one), f"{name}{one}.") for one in ("first", "second", "shortcut")
     )
-    assert first is not None and second is not None and shortcut is not None  # convolutions, or the identity
+    assert first is not None  # these are convolutions, or the identity
+    assert second is not None
+    assert shortcut is not None
     biases, factor = stack.parameters[f"{name}biases"], stack.parameters[f"{name}factor"]
 
     def by_channel(values: Tensor, channels: int) -> Tensor:

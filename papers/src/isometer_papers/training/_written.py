@@ -50,7 +50,7 @@ class _Vectors:
 
 
 class _Trained:
-    """A parameter of all networks, `(networks, …)`, with three ways to treat its gradient: SGD, momentum, or keep it."""
+    """A parameter of all networks, `(networks, …)`, and three ways to treat its gradient: SGD, momentum, keep it."""
 
     def __init__(
         self,
@@ -390,8 +390,8 @@ class WrittenSteps:
     def __call__(self, inputs: Tensor, labels: Tensor, *, keep: bool = False) -> tuple[Tensor, Tensor]:
         """Outputs and the mean cross-entropy of every network's batch before the step.
 
-        Inputs are `(networks, samples, …)`, labels `(networks, samples)`, outputs `(networks, samples, classes)`. If the
-        loss of no network is finite, nothing is updated. With `keep`, gradients stay in `grad` of the parameters.
+        Inputs are `(networks, samples, …)`, labels `(networks, samples)`, outputs `(networks, samples, classes)`. If
+        the loss of no network is finite, nothing is updated. With `keep`, gradients stay in `grad` of the parameters.
         """
         signal = inputs.flatten(2)
         if self.samples_first:
