@@ -1,9 +1,9 @@
 """Where the time of a training study goes: the share of forward, backward and optimiser steps in its cells.
 
-One run of every network in a study's quick grid is computed in this process, as a worker would, after one step of each
-that warms up the imports and the images. `steps` is the time inside a step (forward, backward, update), and that of
-pre-training, which is gradient ascent before it (002/fig-6). What is left is tests, measurements, building the network,
-choosing the batches. A study whose cells another one has is left out.
+One cell of every network in a study's quick grid, with the runs that it has together, is computed in this process, as a
+worker would, after one step of each that warms up the imports and the images. `steps` is the time inside a step
+(forward, backward, update), and that of pre-training, which is gradient ascent before it (002/fig-6). What is left is
+tests, measurements, building the network, choosing the batches. A study whose cells another one has is left out.
 
 Run with `python -m benchmarks training`; studies whose data are missing are left out.
 """
@@ -43,9 +43,9 @@ def timed(function: Callable[..., Any], spent: list[float]) -> Callable[..., Any
 def shares(study: Study, cells: list[Cell]) -> dict[str, float]:
     """Of the seconds of some cells."""
     steps, before, records = list[float](), list[float](), list[float]()
-    stepping = loop._stepping
+    stepping = loop.stepping
     with (
-        patch.object(loop, "_stepping", lambda *how: timed(stepping(*how), steps)),
+        patch.object(loop, "stepping", lambda *how: timed(stepping(*how), steps)),
         patch.object(init, "rank_pretraining_", timed(init.rank_pretraining_, before)),
         patch.object(loop, "_record", timed(loop._record, records)),
     ):
@@ -53,12 +53,14 @@ def shares(study: Study, cells: list[Cell]) -> dict[str, float]:
         for cell in cells:
             study.cell(cell.configuration, cell.seed, Checkpoint())
         whole = time.perf_counter() - start
+    together = cells[0].configuration["run"]
+    runs = len(together) if isinstance(together, list) else 1
     return {
         "seconds": whole,
         "steps, share": (sum(steps) + sum(before)) / whole,
         "pre-training, share": sum(before) / whole,
         "tests and measurements, share": sum(records) / whole,
-        "milliseconds per step": 1e3 * sum(steps) / max(len(steps), 1),
+        "milliseconds per step of a run": 1e3 * sum(steps) / max(len(steps), 1) / runs,
     }
 
 
@@ -71,7 +73,7 @@ def run() -> dict[str, dict[str, float]]:
         if "device" not in settings_of(study.quick):
             continue
         job = make_job(study, study.quick)
-        cells = [cell for cell in job.cells if cell.configuration["run"] == 0]
+        cells = [cell for cell in job.cells if cell.configuration["run"] in (0, job.cells[0].configuration["run"])]
         if seen.issuperset(job.keys):
             continue
         seen.update(job.keys)

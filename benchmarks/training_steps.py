@@ -1,8 +1,10 @@
-"""Steps per second of the small networks that dominate the quick studies: autograd against the fast way of `fit`.
+"""Steps per second of the small networks that dominate the quick studies: one network by autograd, and as `fit` takes
+them, one alone and several runs together.
 
-Both ways take turns in this process, on one thread, and the least processor time of a turn counts: other work on the
-machine slows both alike. `products alone` is the time of the three matrix products of every dense layer and of nothing
-else, which no loop can go below with these kernels.
+All ways take turns in this process, on one thread, and the least processor time of a turn counts: other work on the
+machine slows all alike. Numbers are of one network: those of runs together are divided by their number, which is that
+of the study's quick scale. `products alone` is the time of the three matrix products of every dense layer and of
+nothing else.
 
 Run with `python -m benchmarks training_steps`.
 """
@@ -19,9 +21,11 @@ from torch import nn
 
 from benchmarks.environment import show
 from isometer_papers.architectures import mlp
+from isometer_papers.studies import find
 from isometer_papers.studies.cells import convolution_training, normrelu_training, vision_training
 from isometer_papers.training import Recipe, Sets
-from isometer_papers.training.loop import _stepping, _wants_channels_last
+from isometer_papers.training._stack import Stack
+from isometer_papers.training.loop import _wants_channels_last, optimizer, stepping
 
 TURNS = 4
 SECONDS = 0.1  # of a turn
@@ -32,6 +36,12 @@ def noise(side: int, samples: int, channels: int = 3) -> Sets:
     made = torch.Generator().manual_seed(0)
     images = torch.randn(samples, channels, side, side, generator=made)
     return Sets(images, torch.arange(samples) % 10, images[:1], torch.zeros(1).long())
+
+
+def runs_of(name: str) -> int:
+    """Of a study at its quick scale."""
+    identifier = name.partition(",")[0]
+    return len(find(identifier).quick.axes["run"])
 
 
 def networks() -> dict[str, tuple[nn.Module, Sets, str]]:
@@ -59,16 +69,18 @@ def networks() -> dict[str, tuple[nn.Module, Sets, str]]:
     return found
 
 
-def one_step(model: nn.Module, sets: Sets, optimizer: str, *, fast: bool) -> Callable[[], Any]:
-    """A step of `fit`, as it takes it."""
+def one_step(model: nn.Module, sets: Sets, how: str, *, fast: bool, runs: int = 1) -> Callable[[], Any]:
+    """A step of `fit` by an optimiser, as it takes it; of several runs together."""
     samples = len(sets.inputs)
-    recipe = Recipe(1e-4, 1, batch=samples, optimizer=optimizer, fast=fast)
-    own = copy.deepcopy(model).train()
-    last = fast and _wants_channels_last(own, sets, "cpu")
-    if last:
-        own.to(memory_format=torch.channels_last)
-    step = _stepping(own, recipe.stepper(own), recipe, samples, last)
-    return lambda: step(sets.inputs, sets.labels, False)
+    recipe = Recipe(1e-4, 1, batch=samples, optimizer=how, fast=fast)
+    models = [copy.deepcopy(model).train() for _ in range(runs)]
+    last = fast and _wants_channels_last(model, sets, "cpu")
+    for one in models if last else ():
+        one.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    stack = Stack(models)
+    step = stepping(stack, optimizer(stack, recipe), recipe, samples, last)
+    inputs, labels = (torch.stack([of] * runs) for of in (sets.inputs, sets.labels))
+    return lambda: step(inputs, labels, False)
 
 
 def products(model: nn.Module, samples: int) -> Callable[[], Any]:
@@ -104,18 +116,24 @@ def run() -> dict[str, dict[str, float]]:
     """Measure everything, print a table and return the numbers."""
     torch.set_num_threads(1)
     results: dict[str, dict[str, float]] = {}
-    for name, (model, sets, optimizer) in networks().items():
+    for name, (model, sets, how) in networks().items():
         dense = not any(isinstance(module, nn.Conv2d) for module in model.modules())
-        ways = [one_step(model, sets, optimizer, fast=fast) for fast in (False, True)]
-        before, after, *floor = milliseconds([*ways, products(model, len(sets.inputs))] if dense else ways)
+        runs = runs_of(name)
+        ways = [one_step(model, sets, how, fast=fast) for fast in (False, True)]
+        ways += [one_step(model, sets, how, fast=True, runs=runs)]
+        before, alone, after, *floor = milliseconds([*ways, products(model, len(sets.inputs))] if dense else ways)
+        after /= runs
         results[name] = {
             "milliseconds per step, autograd": before,
-            "milliseconds per step, fast": after,
-            "steps per second, ratio": before / after,
+            "milliseconds per step, one alone": alone,
+            "milliseconds per step, runs together": after,
+            "runs together": runs,
+            "steps per second, ratio, one alone": before / alone,
+            "steps per second, ratio, runs together": before / after,
             "images per second, autograd": 1e3 * len(sets.inputs) / before,
-            "images per second, fast": 1e3 * len(sets.inputs) / after,
+            "images per second, runs together": 1e3 * len(sets.inputs) / after,
         }
         if floor:
             results[name] |= {"milliseconds, products alone": floor[0], "ratio if only products": before / floor[0]}
-    show("training steps: autograd and the fast way", results)
+    show("training steps: one network by autograd, one alone, runs together", results)
     return results

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from isometer.run._code import imports_of
+from isometer.run._modules import imports_of
 
 ROOT = Path(__file__).parents[1]
 SOURCES = {"isometer": ROOT / "src" / "isometer", "isometer_papers": ROOT / "papers" / "src" / "isometer_papers"}

@@ -9,12 +9,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from isometer._observing import observes
+
 if TYPE_CHECKING:
     from os import PathLike
 
     from matplotlib.figure import Figure
 
 
+@observes()
 def _displays() -> Any:
     return import_module("isometer.report._displays")
 

@@ -7,7 +7,6 @@ import json
 import math
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isometer.errors import IsometerError
-from isometer.run import Cell, Job, code_version, combine_grid, parse_axes, seed_of
-from isometer.run import _code as code_module
+from isometer.run import Cell, Job, combine_grid, parse_axes, seed_of
 from isometer.run._cells import canonical, recorded, restored
 from isometer.run._code import name_of
 from isometer.run.example import power
@@ -99,37 +97,6 @@ def test_functions_must_be_found_by_name() -> None:
 def test_what_a_configuration_cannot_hold(value: object) -> None:
     with pytest.raises(IsometerError):
         recorded({"a": value})
-
-
-def test_code_version_follows_the_imports_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "swept"
-    (package / "sub").mkdir(parents=True)
-    files = {
-        "__init__.py": "",
-        "cell.py": "def f(cell, seed):\n    from swept.sub import helper\n    return helper.g()\n",
-        "sub/__init__.py": "",
-        "sub/helper.py": "from ..relative import h\ndef g():\n    return h()\n",
-        "relative.py": "def h():\n    return 1\n",
-        "unrelated.py": "x = 1\n",
-    }
-    for name, text in files.items():
-        (package / name).write_text(text)
-    monkeypatch.syspath_prepend(tmp_path)
-    from swept.cell import f  # type: ignore[import-not-found]
-
-    def version() -> str:
-        code_version.cache_clear()
-        code_module._source_path.cache_clear()
-        return code_version(f)
-
-    first = version()
-    (package / "unrelated.py").write_text("x = 2\n")
-    assert version() == first
-    for name in ("relative.py", "sub/helper.py", "cell.py"):
-        (package / name).write_text(files[name] + "# changed\n")
-        assert version() != first
-        (package / name).write_text(files[name])
-        assert version() == first
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from isometer.run._code import _definer, _nodes, _source_path
+from isometer.run._modules import definer, source_path, statements
 
 OURS = ("isometer", "isometer_papers", "support")
 
@@ -26,7 +26,7 @@ def file_needs_torch(path: Path) -> bool:
 
 def text_needs_torch(code: str) -> bool:
     """Whether a piece of code, such as an example in a docstring, imports anything that needs torch."""
-    return any(map(loads_torch, imported(_nodes(ast.parse(code)), "", False)))
+    return any(map(loads_torch, imported(statements(ast.parse(code)), "", False)))
 
 
 @cache
@@ -45,7 +45,7 @@ def loads_torch(module: str) -> bool:
 @cache
 def _loaded_with(module: str) -> set[str]:
     """The packages that a module is in, and what it imports as it is imported."""
-    path = _source_path(module) if module.partition(".")[0] in OURS else None
+    path = source_path(module) if module.partition(".")[0] in OURS else None
     if path is None:
         return set()
     nodes = _at_once(ast.parse(path.read_bytes()))
@@ -60,7 +60,7 @@ def imported(nodes: Iterator[ast.AST], module: str, is_package: bool) -> Iterato
         elif isinstance(node, ast.ImportFrom):
             anchor = module.split(".")[: len(module.split(".")) - node.level + is_package] if node.level else []
             base = ".".join([*anchor, *([node.module] if node.module else [])])
-            yield from (_definer(base, alias.name) if base.partition(".")[0] in OURS else base for alias in node.names)
+            yield from (definer(base, alias.name) if base.partition(".")[0] in OURS else base for alias in node.names)
 
 
 def _at_once(tree: ast.AST) -> Iterator[ast.AST]:

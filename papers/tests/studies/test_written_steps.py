@@ -15,6 +15,7 @@ from isometer.nn import AdaptiveClipping
 from isometer.run import Checkpoint
 from isometer_papers.architectures import mlp, resnet
 from isometer_papers.training import Recipe, Sets, fit, image_sets
+from isometer_papers.training._stack import Stack
 from isometer_papers.training._written import WrittenSteps, covers
 
 NETWORKS: dict[str, dict[str, Any]] = {
@@ -46,13 +47,13 @@ def test_gradients_and_outputs_are_autograds(name: str) -> None:
     assert covers(model)
     made = torch.Generator().manual_seed(0)
     x, labels = torch.randn(20, 6, generator=made, dtype=torch.float64), torch.arange(20) % 4
-    written = WrittenSteps(model, 20, torch.optim.SGD(model.parameters(), lr=0.0))
-    outputs, loss = written(x.clone(), labels, keep=True)
+    written = WrittenSteps(Stack([model]), 20, torch.optim.SGD(model.parameters(), lr=0.0))
+    (outputs,), (loss,) = written(x.clone()[None], labels[None], keep=True)
     expected = other(x)
     error = nn.functional.cross_entropy(expected, labels)
     error.backward()
     assert torch.allclose(outputs, expected, rtol=1e-12, atol=1e-13)
-    assert loss == pytest.approx(error.item(), rel=1e-13)
+    assert loss.item() == pytest.approx(error.item(), rel=1e-13)
     for one, two in zip(model.parameters(), other.parameters(), strict=True):
         assert one.grad is not None
         assert two.grad is not None
@@ -67,15 +68,15 @@ def test_three_steps_are_those_of_the_optimiser(optimizer: str) -> None:
     model = network("relu, batch norm, bias").double()
     other = copy.deepcopy(model)
     recipe = Recipe(0.1, 1, batch=20, optimizer=optimizer, bias_factor=0.3)
-    steppers = [recipe.stepper(one) for one in (model, other)]
+    steppers = [recipe.stepper(one.parameters()) for one in (model, other)]
     for stepper in steppers:
         for group in stepper.param_groups:
             group["lr"] = 0.1 * group["factor"]
-    written = WrittenSteps(model, 20, steppers[0])
+    written = WrittenSteps(Stack([model]), 20, steppers[0])
     made = torch.Generator().manual_seed(0)
     for i in range(3):
         x, labels = torch.randn(20, 6, generator=made, dtype=torch.float64), torch.arange(20) % 4
-        written(x.clone(), labels, keep=i == 1)
+        written(x.clone()[None], labels[None], keep=i == 1)
         steppers[1].zero_grad()
         nn.functional.cross_entropy(other(x), labels).backward()
         steppers[1].step()
@@ -90,7 +91,8 @@ def test_clipping_is_kept() -> None:
     stepper = torch.optim.SGD(model.parameters(), lr=1.0)
     clipping = AdaptiveClipping(stepper, 1e-6)
     before = [p.detach().clone() for p in model.parameters()]
-    WrittenSteps(model, 20, stepper)(torch.randn(20, 6, dtype=torch.float64), torch.arange(20) % 4)
+    x, labels = torch.randn(1, 20, 6, dtype=torch.float64), (torch.arange(20) % 4)[None]
+    WrittenSteps(Stack([model]), 20, stepper)(x, labels)
     assert clipping.clipped == 4
     weights = [(p, old) for p, old in zip(model.parameters(), before, strict=True) if p.dim() > 1]
     assert all((p - old).norm() <= 1.01e-6 * old.norm() for p, old in weights)

@@ -69,6 +69,7 @@ class AdaptiveClipping:
     def clip(self) -> int:
         """Clip the current gradients, and return how many were too large."""
         count = 0
+        alike: dict[tuple[torch.device, torch.dtype], list[tuple[torch.Tensor, torch.Tensor]]] = {}
         for group in self.optimizer.param_groups:
             for parameter in group["params"]:
                 gradient = parameter.grad
@@ -76,14 +77,20 @@ class AdaptiveClipping:
                     continue
                 if self.units:
                     count += self._clip_units(parameter, gradient)
-                    continue
-                size = float(gradient.norm())
-                limit = self.clipping * max(float(parameter.norm()), self.floor)
-                if math.isfinite(size) and size >= limit:
-                    gradient.mul_(limit / size)
-                    count += 1
-        self.clipped = count
-        return count
+                else:
+                    alike.setdefault((gradient.device, gradient.dtype), []).append((parameter, gradient))
+        self.clipped = count + sum(self._clip_whole(pairs) for pairs in alike.values())
+        return self.clipped
+
+    def _clip_whole(self, pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> int:
+        """How many of these gradients were too large; all norms in two calls."""
+        parameters, gradients = zip(*pairs, strict=True)
+        norms, sizes = (torch.stack(torch._foreach_norm(list(of))) for of in (parameters, gradients))
+        limits = self.clipping * norms.to(sizes.dtype).clamp_min(self.floor)
+        large = ((sizes >= limits) & sizes.isfinite()).nonzero().flatten().tolist()
+        for i in large:
+            gradients[i].mul_(limits[i] / sizes[i])
+        return len(large)
 
     def _clip_units(self, parameter: torch.Tensor, gradient: torch.Tensor) -> int:
         """One if any unit was too large."""

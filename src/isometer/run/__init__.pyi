@@ -18,6 +18,7 @@ from ._files import CellFileError as CellFileError
 from ._files import netcdf as netcdf
 from ._grids import parse_axes as parse_axes
 from ._progress import Status as Status
+from ._reach import observes as observes
 from ._seeds import seed_of as seed_of
 from ._store import Failure as Failure
 from ._store import Store as Store

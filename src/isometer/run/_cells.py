@@ -208,7 +208,11 @@ class Job:
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """The content key of every cell, in order. Cells that compute the same thing share one."""
-        return tuple(cell.key(self.function_name, self.code) for cell in self.cells)
+        return tuple(cell.key(self.function_name, self.code_of(cell)) for cell in self.cells)
+
+    def code_of(self, cell: Cell) -> str:
+        """Version of the code that computes a cell: that of the job, unless the cell is observed as well."""
+        return code_version(self.function, cell.configuration)
 
     @cached_property
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:

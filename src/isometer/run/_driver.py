@@ -257,7 +257,8 @@ class _Drive:
         if self._checkpoints:
             saved = self._store.checkpoint(key)
             keep = self._workers.keep(self._store.path / "checkpoints")
-        return WorkOrder(key, self._job.function_name, self._job.code, cell.configuration, cell.seed, saved, keep)
+        code = self._job.code_of(cell)
+        return WorkOrder(key, self._job.function_name, code, cell.configuration, cell.seed, saved, keep)
 
     # --- back ---------------------------------------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ def compute(task: WorkOrder) -> bytes | Raised:
     try:
         function = function_named(task.function)
         _one_thread()  # after the import, whose libraries it limits
-        here = code_version(function)
+        here = code_version(function, task.configuration)
         if here != task.code:
             raise IsometerError(
                 f"the worker has version {here} of the code, the client {task.code} — install the same on both"

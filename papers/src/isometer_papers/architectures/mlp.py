@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import nn
 
 from isometer.errors import IsometerError
-from isometer.nn import Activation, shaped_activations
+from isometer.nn import Activation
 from isometer_papers.architectures.parts import activation_layer, aside, initialize_, norm_layer
 
 
@@ -54,15 +52,14 @@ def mlp(
     if depth < 1 or width < 1:
         raise IsometerError(f"depth is {depth} and width {width}; expected at least 1 of each")
     layers: list[nn.Module] = [nn.Flatten()]
-    shaped: Sequence[Activation | None] = [None] * depth
-    if gain_exponent is not None:
-        shaped = shaped_activations(activation, depth, tuple((i + 1) ** -gain_exponent for i in range(depth)))
     for i in range(depth):
         layers.append(nn.Linear(features if i == 0 else width, width, bias=bias))
         if norm != "none":
             layers.append(norm_layer(norm, width, images=False))
-        if activation != "identity" or gain_exponent is not None:
-            layers.append(shaped[i] or activation_layer(activation))
+        if gain_exponent is not None:
+            layers.append(Activation(activation, gain=(i + 1) ** -gain_exponent))
+        elif activation != "identity":
+            layers.append(activation_layer(activation))
     layers.append(nn.Linear(width, classes))
     network = nn.Sequential(*layers)
     if init != "orthogonal":

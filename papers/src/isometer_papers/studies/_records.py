@@ -15,7 +15,7 @@ import xarray
 
 from isometer.files import write_whole
 from isometer.report import save_figure
-from isometer.run import Failure, Job, library_versions, netcdf
+from isometer.run import Cell, Failure, Job, library_versions, netcdf
 from isometer.serialize import json_text
 from isometer_papers._study_record import RECORD, read_record
 from isometer_papers.studies._drawing import captioned
@@ -141,13 +141,27 @@ def provenance(job: Job, day: str) -> dict[str, Any]:
         >>> sorted(provenance(make_job(study, study.quick), "2024-05-01"))
         ['code', 'date', 'key', 'seeds']
     """
-    seeds = sorted(cell.seed for cell in job.cells)
+    seeds = sorted(seed for cell in job.cells for seed in _seeds(cell))
+    runs = dict.fromkeys(run for cell in job.cells for run in _runs(cell))
     return {
         "code": job.code,
         "key": _digest(job.keys),
-        "seeds": {"count": len(set(seeds)), "digest": _digest(map(str, seeds)), "runs": list(job.axes.get("run", []))},
+        "seeds": {"count": len(set(seeds)), "digest": _digest(map(str, seeds)), "runs": list(runs)},
         "date": day,
     }
+
+
+def _runs(cell: Cell) -> list[Any]:
+    """The numbers of the runs of a cell: several, one or none."""
+    run = cell.configuration.get("run", [])
+    return list(run) if isinstance(run, list) else [run]
+
+
+def _seeds(cell: Cell) -> list[int]:
+    """Of its runs where it has several, each as in a cell of its own."""
+    if not isinstance(cell.configuration.get("run"), list):
+        return [cell.seed]
+    return [Cell({"run": run}, {**cell.configuration, "run": run}).seed for run in _runs(cell)]
 
 
 def _digest(texts: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +13,27 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypedDict
 
+import xarray
+
 from isometer.data import cache_folder
 from isometer.documents import read_json
 from isometer.errors import IsometerError
 from isometer.files import writable_folder, write_whole
-from isometer.run import Cell, Dask, Failure, Given, Job, Processes, Standing, Status, Store, Workers, grid_points, run
+from isometer.run import (
+    Cell,
+    Dask,
+    Failure,
+    Given,
+    Job,
+    Processes,
+    Standing,
+    Status,
+    Store,
+    Workers,
+    combine_grid,
+    grid_points,
+    run,
+)
 from isometer.serialize import json_text
 from isometer_papers.studies._records import (
     Made,
@@ -41,14 +58,48 @@ Observer = Callable[[Study, Status], None]
 def make_job(study: Study, scale: Scale) -> Job:
     """The cells of a study: each gets its place on the grid and the constants.
 
+    Where runs are together, a cell has a list of them, and the axis names its first and last.
+
     Example:
         >>> from isometer_papers.studies import find
         >>> study = find("003/fig-2b")
         >>> len(make_job(study, study.quick).cells) == len(study.quick.axes["width"])
         True
     """
-    cells = tuple(Cell(point, {**scale.constants, **point}) for point in grid_points(scale.axes))
-    return Job(study.cell, scale.axes, cells, notes={"study": study.id})
+    if scale.together == 1 or "run" not in scale.axes:
+        cells = tuple(Cell(point, {**scale.constants, **point}) for point in grid_points(scale.axes))
+        return Job(study.cell, scale.axes, cells, notes={"study": study.id})
+    blocks = {f"{one[0]}–{one[-1]}": one for one in _parted(scale.axes["run"], scale.together)}
+    axes = {**scale.axes, "run": list(blocks)}
+    cells = tuple(
+        Cell(point, {**scale.constants, **point, "run": blocks[str(point["run"])]}) for point in grid_points(axes)
+    )
+    return Job(study.cell, axes, cells, combine_runs, notes={"study": study.id})
+
+
+def _parted(values: Sequence[Any], most: int) -> list[list[Any]]:
+    """As few parts as can be of at most so many, of nearly equal lengths."""
+    count = math.ceil(len(values) / most)
+    edges = [round(i * len(values) / count) for i in range(count + 1)]
+    return [list(values[start:end]) for start, end in itertools.pairwise(edges)]
+
+
+def combine_runs(job: Job, results: Mapping[str, xarray.Dataset]) -> xarray.Dataset:
+    """Cells that hold several runs each, laid out as if each run had a cell of its own.
+
+    Example:
+        >>> from isometer.run.example import power
+        >>> job = Job(power, {"run": ["0–1"]}, (Cell({"run": "0–1"}, {"base": 2, "run": [0, 1]}),))
+        >>> combine_runs(job, {"run=0–1": xarray.Dataset({"loss": ("run", [0.5, 0.25])})})["loss"].sel(run=1).item()
+        0.25
+    """
+    listed = {cell.label: cell.configuration["run"] for cell in job.cells}
+    whole = Job(job.function, {**job.axes, "run": list(dict.fromkeys(run for runs in listed.values() for run in runs))})
+    parts: dict[str, xarray.Dataset] = {}
+    for cell in job.cells:
+        for i, one in enumerate(listed[cell.label] if cell.label in results else ()):
+            parts[Cell({**cell.coordinates, "run": one}).label] = results[cell.label].isel(run=i, drop=True)
+    return combine_grid(whole, parts)
 
 
 def reproduce(

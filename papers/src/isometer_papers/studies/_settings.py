@@ -32,15 +32,18 @@ def overridden(
     """
     base = study.scale(scale)
     axes, constants, reading = dict(base.axes), dict(base.constants), dict(base.reading)
+    together = base.together
     for name, value in changes.items():
-        if name in axes:
+        if name == "together" and base.together > 1:
+            together = _like(together, value, name)
+        elif name in axes:
             axes[name] = [_like(axes[name][0], one, name) for one in _listed(value)]
         elif name in constants:
             constants[name] = _like(constants[name], value, name)
         elif name in reading:
             reading[name] = _like(reading[name], value, name)
         else:
-            known = [*axes, *constants, *reading]
+            known = [*axes, *constants, *reading, *(["together"] if base.together > 1 else [])]
             raise unknown_name(f"setting of the study {study.id}:", name, known)
     if data is not None and study.data is not None:
         if "data" in axes:
@@ -50,7 +53,7 @@ def overridden(
     if device is not None and "device" in constants:
         constants["device"] = device
     told = "" if not changes else "changed by hand: " + ", ".join(f"{k}={v}" for k, v in changes.items())
-    return Scale(axes, constants, "; ".join(part for part in (base.reduced, told) if part), reading)
+    return Scale(axes, constants, "; ".join(part for part in (base.reduced, told) if part), reading, together)
 
 
 def parse_changes(texts: Sequence[str]) -> dict[str, str]:

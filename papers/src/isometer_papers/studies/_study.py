@@ -19,6 +19,7 @@ Verdict = Literal["agree", "partly", "disagree", "unclear", "not run"]
 ScaleName = Literal["quick", "medium", "paper"]
 Coordinate = str | int | float
 Settings = Mapping[str, Any]  # axes, constants and reading of a scale, by name
+TOGETHER = 8  # runs of a small network that are faster together than apart; more gain little
 VERDICTS: tuple[Verdict, ...] = ("agree", "partly", "disagree", "unclear", "not run")
 SCALES: tuple[ScaleName, ...] = ("quick", "medium", "paper")
 
@@ -32,6 +33,7 @@ class Scale:
         constants: what all cells share.
         reduced: what is smaller than in the paper, in words; empty if nothing is.
         reading: settings of `draw` and `read` alone, which cells do not see.
+        together: runs of one cell at most, which take their steps together; 1 for those that do not.
 
     Example:
         >>> Scale({"width": [32, 64]}, {"runs": 20}).reduced
@@ -42,8 +44,11 @@ class Scale:
     constants: Mapping[str, Any] = field(default_factory=dict)
     reduced: str = ""
     reading: Mapping[str, Any] = field(default_factory=dict)
+    together: int = 1
 
     def __post_init__(self) -> None:
+        if self.together < 1:
+            raise IsometerError(f"{self.together} runs are together in a cell of a scale; expected at least 1")
         names = [*self.axes, *self.constants, *self.reading]
         twice = sorted(name for name in set(names) if names.count(name) > 1)
         if twice:

@@ -79,7 +79,7 @@ class _Stopwatch:
 
 
 def networks_of(study: Study, scale: Scale) -> Iterator[dict[str, Any]]:
-    """The configurations of a scale, one for each that takes steps of its own.
+    """The configurations of a scale, one for each that takes steps of its own, with the runs that take them together.
 
     Example:
         >>> from isometer_papers.studies import find
@@ -88,14 +88,25 @@ def networks_of(study: Study, scale: Scale) -> Iterator[dict[str, Any]]:
         [('Xavier', 15), ('Xavier', 30), ('Xavier', 45)]
     """
     seen = set()
-    for point in grid_points(scale.axes):
-        whole = {**scale.constants, **point}
+    for point in grid_points(_one_run(scale)):
+        whole = {**scale.constants, **point, **_runs_of(scale)}
         alike = {name: names.get(whole[name], whole[name]) for name, names in _ALIKE.items() if name in whole}
         whole |= alike
         key = step_key(study, whole)
         if key not in seen:
             seen.add(key)
             yield whole
+
+
+def _one_run(scale: Scale) -> dict[str, Any]:
+    return {name: values[:1] if name == "run" else values for name, values in scale.axes.items()}
+
+
+def _runs_of(scale: Scale) -> dict[str, Any]:
+    """The runs of a cell, where there are several."""
+    runs = list(scale.axes.get("run", ()))
+    together = math.ceil(len(runs) / math.ceil(len(runs) / scale.together)) if runs else 1
+    return {"run": runs[:together]} if scale.together > 1 and together > 1 else {}
 
 
 def step_key(study: Study, configuration: Mapping[str, Any]) -> str:
@@ -109,12 +120,14 @@ def step_key(study: Study, configuration: Mapping[str, Any]) -> str:
     """
     kept = {name: value for name, value in configuration.items() if name not in _FREE}
     kept |= {name: names.get(kept[name], kept[name]) for name, names in _ALIKE.items() if name in kept}
+    if isinstance(runs := configuration.get("run"), list):
+        kept["together"] = len(runs)
     text = f"{study.cell.__name__}\n{json.dumps(kept, sort_keys=True, separators=(',', ':'))}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def measured_step(study: Study, configuration: Mapping[str, Any], *, steps: int = 5, seconds: float = 2.0) -> float:
-    """Seconds of processor time of a training step of a cell's network, the median of a few.
+    """Seconds of processor time of a training step of one run of a cell, the median of a few.
 
     Args:
         study: whose cell.
@@ -140,7 +153,8 @@ def measured_step(study: Study, configuration: Mapping[str, Any], *, steps: int 
         study.cell(small, 0, watch)
     if len(watch.found) < 2:
         raise IsometerError(f"{study.id} took {len(watch.found)} steps; expected two at least — it has too few images")
-    return statistics.median(watch.found[1:])
+    runs = configuration.get("run")
+    return statistics.median(watch.found[1:]) / (len(runs) if isinstance(runs, list) else 1)
 
 
 def _tiny(rates: Any) -> Any:
@@ -189,10 +203,9 @@ def run_seconds(study: Study, scale: Scale, known: Mapping[str, float] | None = 
         36
     """
     known = known_steps() if known is None else known
-    one_run = {name: values[:1] if name == "run" else values for name, values in scale.axes.items()}
     total = 0.0
-    for point in grid_points(one_run):
-        whole = {**scale.constants, **point}
+    for point in grid_points(_one_run(scale)):
+        whole = {**scale.constants, **point, **_runs_of(scale)}
         step = known.get(step_key(study, whole))
         if step is None:
             return None

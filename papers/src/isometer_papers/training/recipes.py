@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -80,27 +80,21 @@ class Recipe:
         """The learning rate of an epoch, the first being 0."""
         return self.learning_rate * self.factor ** sum(epoch >= milestone for milestone in self.milestones)
 
-    def stepper(self, model: nn.Module) -> torch.optim.Optimizer:
-        """The optimiser, with clipping before its steps where requested."""
+    def stepper(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimiser of parameters, without clipping."""
         parts: list[list[nn.Parameter]] = [[], []]
-        for parameter in model.parameters():
+        for parameter in parameters:
             if parameter.requires_grad:
                 # a bool as an index: weights first, biases and factors second
                 parts[parameter.dim() < 2].append(parameter)
         factors = (1.0, self.bias_factor)
-        parameters = [{"params": part, "factor": by} for part, by in zip(parts, factors, strict=True) if part]
+        groups = [{"params": part, "factor": by} for part, by in zip(parts, factors, strict=True) if part]
         options: dict[str, Any] = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
         inner: torch.optim.Optimizer
         if self.optimizer == "adam":
-            inner = torch.optim.Adam(parameters, foreach=True, **options)
+            inner = torch.optim.Adam(groups, foreach=True, **options)
         else:
             inner = torch.optim.SGD(
-                parameters, momentum=0.9 if self.optimizer == "momentum" else 0.0, foreach=True, **options
+                groups, momentum=0.9 if self.optimizer == "momentum" else 0.0, foreach=True, **options
             )
-        if self.clip is not None:
-            from isometer.nn import AdaptiveClipping
-
-            AdaptiveClipping(
-                inner, self.clip, units=self.clip_units
-            )  # by a hook of the optimiser, which is used as before
         return inner

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from isometer.doctor import SignalMonitor, probe
+from isometer.run import observes
 
 Tensor = torch.Tensor
 MONITORED = (
@@ -27,6 +27,7 @@ MONITORED = (
 SAMPLES = 32  # that the monitor looks at
 
 
+@observes("watch")
 def watched(inputs: Tensor, labels: Tensor) -> Callable[[nn.Module], np.ndarray[Any, Any]]:
     """A measure for `fit`: what `SignalMonitor` logs of the network on some samples, in the order of `MONITORED`.
 
@@ -36,6 +37,8 @@ def watched(inputs: Tensor, labels: Tensor) -> Callable[[nn.Module], np.ndarray[
         >>> found.shape, bool(1 <= found[0] <= 6)
         ((9,), True)
     """
+    from isometer.doctor import SignalMonitor
+
     some, few = inputs[:SAMPLES], labels[:SAMPLES]
 
     def measure(model: nn.Module) -> np.ndarray[Any, Any]:
@@ -46,6 +49,7 @@ def watched(inputs: Tensor, labels: Tensor) -> Callable[[nn.Module], np.ndarray[
     return measure
 
 
+@observes()
 def divergence_reason(model: nn.Module, inputs: Tensor, labels: Tensor) -> str:
     """Where a batch whose loss is not finite stops being finite: in a parameter, on the way forward, or in the loss.
 
@@ -60,6 +64,8 @@ def divergence_reason(model: nn.Module, inputs: Tensor, labels: Tensor) -> str:
         >>> divergence_reason(model, torch.ones(2, 2), torch.tensor([0, 1]))
         'the step before left 1 of 4 parameters not finite, the first 2.weight'
     """
+    from isometer.doctor import probe
+
     broken = [name for name, parameter in model.named_parameters() if not bool(parameter.isfinite().all())]
     if broken:
         count = sum(1 for _ in model.parameters())

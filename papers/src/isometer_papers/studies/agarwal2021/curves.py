@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from isometer_papers.studies._comparisons import Compared, Decisive, above, ordered
 from isometer_papers.studies._drawing import Figure, band, new_figure
 from isometer_papers.studies._readings import measured
-from isometer_papers.studies._study import Choice, Measured, Scale, Settings
+from isometer_papers.studies._study import TOGETHER, Choice, Measured, Scale, Settings
 from isometer_papers.studies.agarwal2021.hyperparameters import (
     DROPS,
     EPOCHS,
@@ -122,7 +122,8 @@ def scale(
     parts = [reduced] if reduced else [_REDUCED[one].format(**constants) for one in architectures]
     tried = len(constants["mlp_rates" if "MLP" in architectures else "resnet_rates"])
     text = f"{'; '.join(parts)}; {constants['epochs']} epochs at a constant rate, the best of {tried}; {runs} runs"
-    return Scale({**axes, "candidate": list(range(tried)), "run": list(range(runs))}, constants, text, reading)
+    axes |= {"candidate": list(range(tried)), "run": list(range(runs))}
+    return Scale(axes, constants, text, reading, together=TOGETHER)
 
 
 def paper_scale(figure: str, **changes: Any) -> Scale:

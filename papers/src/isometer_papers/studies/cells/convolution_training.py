@@ -34,7 +34,7 @@ def convolution_training_cell(
 
     Keys: `scheme` (of `SCHEMES`), `convolutions`, `channels` (of the first, the second and all further ones),
     `hidden`, `gain` (on Xavier weights), `exponent`, `output_norm` (of iterative orthogonalisation; 0 for mean square
-    1), `data`, `train` (images), `shrink`, `every`, `device`, those of a recipe; `run` only tells runs apart.
+    1), `data`, `train` (images), `shrink`, `every`, `device`, those of a recipe; `run`, one or several.
 
     Returns:
         What `fit` returns, with `feature_gap`, the orthogonality gap of what the last convolution passes on.
@@ -49,27 +49,32 @@ def convolution_training_cell(
     from torch import nn
 
     from isometer_papers.studies.cells.depth_training import mean_gaps
-    from isometer_papers.training import Recipe, fit, image_sets
+    from isometer_papers.training import Recipe, fit_together, image_sets, joined_runs, run_seeds
 
-    c = configuration
+    c, seeds = configuration, run_seeds(configuration, seed)
     if c["scheme"] not in SCHEMES:
         raise unknown_name("scheme", c["scheme"], SCHEMES)
     sets = image_sets(c["data"], c["train"], 1, shrink=c["shrink"], centre="none", scale="unit")
-    model = deep_convolutions(c, sets, seed)
-    flat = next(i for i, layer in enumerate(model) if isinstance(layer, nn.Flatten))
-    features = model[:flat]
+    models = [deep_convolutions(c, sets, one) for one in seeds]
+    flat = next(i for i, layer in enumerate(models[0]) if isinstance(layer, nn.Flatten))
     batches = torch.split(sets.inputs[: 4 * c["batch"]].to(c["device"]), c["batch"])
-    return fit(
-        model,
-        sets,
+
+    def feature_gap(model: nn.Module) -> float:
+        assert isinstance(model, nn.Sequential)
+        return float(mean_gaps([model[:flat]], batches)[0])
+
+    found = fit_together(
+        models,
+        [sets] * len(seeds),
         Recipe.of(c),
-        seed=seed,
-        measures={"feature_gap": lambda _: float(mean_gaps([features], batches)[0])},
+        seeds=seeds,
+        measures=[{"feature_gap": feature_gap}] * len(seeds),
         every=c["every"],
         test=False,
         checkpoint=checkpoint,
         device=c["device"],
     )
+    return joined_runs(c, found)
 
 
 def deep_convolutions(c: Mapping[str, Any], sets: Sets, seed: int) -> nn.Sequential:

@@ -34,7 +34,7 @@ def depth_training_cell(
 
     Keys: `scheme` (one of `SCHEMES`), `depth`, `width`, `gain` (on Xavier weights), `exponent`, `frame`, `output_norm`
     (of iterative orthogonalisation; 0 for mean square 1), `data`, `train` (images), `shrink`, `gap_batches`, `every`,
-    `device`, those of a recipe; `run` only tells runs apart.
+    `device`, those of a recipe; `run`, one or several.
 
     Returns:
         What `fit` returns, with `output_gap` (of the readout's outputs) and `hidden_gap` (of the last hidden layer),
@@ -49,27 +49,31 @@ def depth_training_cell(
     """
     import torch
 
-    from isometer_papers.training import Recipe, fit
+    from isometer_papers.training import Recipe, fit_together, joined_runs, run_seeds
 
-    c = configuration
+    c, seeds = configuration, run_seeds(configuration, seed)
     if c["scheme"] not in SCHEMES:
         raise unknown_name("scheme", c["scheme"], SCHEMES)
     sets = signed_sets(c["data"], c["train"], c["shrink"])
-    model = deep_network(c, sets, seed)
-    parts = (model[:-1], model[-1])  # all hidden layers, the readout
+    models = [deep_network(c, sets, one) for one in seeds]
     batches = torch.split(sets.inputs[: c["gap_batches"] * c["batch"]].to(c["device"]), c["batch"])
-    curves = fit(
-        model,
-        sets,
+
+    def gaps(model: nn.Module) -> np.ndarray[Any, Any]:
+        assert isinstance(model, torch.nn.Sequential)
+        return mean_gaps((model[:-1], model[-1]), batches)  # all hidden layers, the readout
+
+    found = fit_together(
+        models,
+        [sets] * len(seeds),
         Recipe.of(c, **CLIPPING.get(c["scheme"], {})),
-        seed=seed,
-        measures={"gaps": lambda _: mean_gaps(parts, batches)},
+        seeds=seeds,
+        measures=[{"gaps": gaps}] * len(seeds),
         every=c["every"],
         test=False,
         checkpoint=checkpoint,
         device=c["device"],
     )
-    return named(curves, "gaps", ("hidden_gap", "output_gap"))
+    return joined_runs(c, [named(one, "gaps", ("hidden_gap", "output_gap")) for one in found])
 
 
 def signed_sets(data: str, train: int | None, shrink: int) -> Sets:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +29,7 @@ def isometry_training_cell(
     Keys: `activation` (sin, tanh, identity, all with gains, or `UNGAINED`), `exponent` (p of the gains ℓ^(−p)),
     `depth` (hidden layers), `width`,
     `data`, `train`, `test` (images; 0 for no tests), `shrink`, `every` (epochs between measurements), `device`, those
-    of `Recipe`; `run` only tells runs apart.
+    of `Recipe`; `run`, one or several.
 
     Returns:
         What `fit` returns, with `classes`, and over `epoch` and `layer`, from 1: `weight_gap` (isometry gap of W_ℓ),
@@ -44,40 +44,53 @@ def isometry_training_cell(
         ({'epoch': 3, 'layer': 3}, True)
     """
     from isometer_papers.architectures import mlp
-    from isometer_papers.training import Recipe, fit, image_sets
+    from isometer_papers.training import Recipe, fit_together, image_sets, joined_runs, run_seeds
 
-    c = configuration
+    c, seeds = configuration, run_seeds(configuration, seed)
     sets = image_sets(c["data"], c["train"], max(c["test"], 1), shrink=c["shrink"])
-    model = mlp(
-        sets.features,
-        sets.classes,
-        depth=c["depth"],
-        width=c["width"],
-        activation="identity" if c["activation"] == UNGAINED else c["activation"],
-        norm="batch",
-        init="orthogonal",
-        gain_exponent=None if c["activation"] == UNGAINED else c["exponent"],
-        seed=seed,
-    )
-    start = [weight.detach().clone().to(c["device"]) for weight in hidden_weights(model)]
-    curves = fit(
-        model,
-        sets,
+    models = [
+        mlp(
+            sets.features,
+            sets.classes,
+            depth=c["depth"],
+            width=c["width"],
+            activation="identity" if c["activation"] == UNGAINED else c["activation"],
+            norm="batch",
+            init="orthogonal",
+            gain_exponent=None if c["activation"] == UNGAINED else c["exponent"],
+            seed=one,
+        )
+        for one in seeds
+    ]
+    found = fit_together(
+        models,
+        [sets] * len(seeds),
         Recipe.of(c),
-        seed=seed,
-        measures={
-            "weight_gap": lambda net: weight_gaps(hidden_weights(net)),
-            "gradient_norm": lambda net: gradient_norms(hidden_weights(net)),
-            "moved": lambda net: distances(hidden_weights(net), start),
-        },
+        seeds=seeds,
+        measures=[_by_layer(model, c["device"]) for model in models],
         every=c["every"],
         test=c["test"] > 0,
         checkpoint=checkpoint,
         device=c["device"],
     )
+    layers = np.arange(1, c["depth"] + 1)
+    return joined_runs(c, [_over_layers(one).assign(classes=sets.classes).assign_coords(layer=layers) for one in found])
+
+
+def _by_layer(model: nn.Module, device: str) -> dict[str, Callable[[nn.Module], Array]]:
+    """What is measured of every weight matrix; it moves from where it is now."""
+    start = [weight.detach().clone().to(device) for weight in hidden_weights(model)]
+    return {
+        "weight_gap": lambda net: weight_gaps(hidden_weights(net)),
+        "gradient_norm": lambda net: gradient_norms(hidden_weights(net)),
+        "moved": lambda net: distances(hidden_weights(net), start),
+    }
+
+
+def _over_layers(curves: xarray.Dataset) -> xarray.Dataset:
     for name in MEASURES:
         curves = curves.assign({name: curves[name].rename({f"{name}_index": "layer"})})
-    return curves.assign(classes=sets.classes).assign_coords(layer=np.arange(1, c["depth"] + 1))
+    return curves
 
 
 def hidden_weights(model: nn.Module) -> list[torch.Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import xarray
 from isometer.errors import unknown_name
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
 
     from isometer.run import Checkpoint
@@ -25,11 +26,11 @@ POOL = 10_000  # images from which the training set of a run is drawn
 def neuron_training_cell(
     configuration: Mapping[str, Any], seed: int, checkpoint: Checkpoint | None = None
 ) -> xarray.Dataset:
-    """Curves of one run on a small training set of its own.
+    """Curves of runs, each on a small training set of its own.
 
     Keys: `scheme` (of `SCHEMES`), `depth` (hidden layers), `width` (at least `train` for one neuron per sample),
     `margin` (of its thresholds), `answer` (length of a sample's answer in its last hidden layer), `data`, `train`,
-    `test` (images), `shrink`, `every` (epochs between tests), `device`, those of `Recipe`; `run` only tells runs apart.
+    `test` (images), `shrink`, `every` (epochs between tests), `device`, those of `Recipe`; `run`, one or several.
 
     Returns:
         What `fit` returns, with `gap`, the orthogonality gap of the last hidden layer on the training set.
@@ -42,25 +43,30 @@ def neuron_training_cell(
         0.0
     """
     from isometer_papers.studies.cells.depth_training import mean_gaps
-    from isometer_papers.training import Recipe, fit, image_sets
+    from isometer_papers.training import Recipe, fit_together, image_sets, joined_runs, run_seeds
 
-    c = configuration
+    c, seeds = configuration, run_seeds(configuration, seed)
     if c["scheme"] not in SCHEMES:
         raise unknown_name("scheme", c["scheme"], SCHEMES)
     pool = min(POOL, 1000) if c["data"] == "digits" else POOL
-    sets = drawn(image_sets(c["data"], pool, c["test"], shrink=c["shrink"]), c["train"], seed)
-    model = started(c, sets, seed)
-    hidden, inputs = model[:-1], sets.inputs.to(c["device"])
-    return fit(
-        model,
+    images = image_sets(c["data"], pool, c["test"], shrink=c["shrink"])
+    sets = [drawn(images, c["train"], one) for one in seeds]
+
+    def gap_on(inputs: torch.Tensor) -> Callable[[nn.Module], float]:
+        inputs = inputs.to(c["device"])
+        return lambda model: float(mean_gaps([model[:-1]], [inputs])[0])  # type: ignore[index]
+
+    found = fit_together(
+        [started(c, own, one) for own, one in zip(sets, seeds, strict=True)],
         sets,
         Recipe.of(c),
-        seed=seed,
-        measures={"gap": lambda _: float(mean_gaps([hidden], [inputs])[0])},
+        seeds=seeds,
+        measures=[{"gap": gap_on(own.inputs)} for own in sets],
         every=c["every"],
         checkpoint=checkpoint,
         device=c["device"],
     )
+    return joined_runs(c, found)
 
 
 def drawn(sets: Sets, count: int, seed: int) -> Sets:

@@ -30,7 +30,8 @@ _CHUNK = 1000
 
 
 def training_cell(configuration: Mapping[str, Any], seed: int, checkpoint: Checkpoint | None = None) -> xarray.Dataset:
-    """One network trained: `architecture` (MLP, ResNet), `depth`, `method`, `candidate` (which learning rate).
+    """Networks trained: `architecture` (MLP, ResNet), `depth`, `method`, `candidate` (which learning rate), `run`, one
+    or several.
 
     Settings that begin with `mlp_` or `resnet_` are those of one architecture: `width` (of the layers, or of the
     first stage), `shrink`, `train`, `rates`. Of the `test` images the first `validation` are for choosing the rate.
@@ -44,38 +45,33 @@ def training_cell(configuration: Mapping[str, Any], seed: int, checkpoint: Check
         >>> curves["test_accuracy"].sizes["epoch"], "mean_cosine" in curves
         (3, True)
     """
-    from isometer_papers.training import Recipe, fit, image_sets
+    from isometer_papers.training import Recipe, fit_together, image_sets, joined_runs, run_seeds
 
-    c = configuration
+    c, seeds = configuration, run_seeds(configuration, seed)
     prefix = c["architecture"].lower() + "_"
     own = {name.removeprefix(prefix): value for name, value in c.items() if name.startswith(prefix)}
     sets = image_sets(c["data"], own["train"], c["test"], shrink=own["shrink"])
-    model = network(
-        c["architecture"],
-        c["method"],
-        sets,
-        depth=c["depth"],
-        width=own["width"],
-        kernels=c["kernels"],
-        seed=seed,
-    )
+    shape = {"depth": c["depth"], "width": own["width"], "kernels": c["kernels"]}
     factor = c.get("bias_factor", 1.0) if c["method"] == "Fixup" else 1.0
     milestones = c.get("fixup_milestones" if c["method"] == "Fixup" else "milestones", ())
     rate = rates_of(own["rates"], c["method"], c["depth"])[c["candidate"]]
-    found = fit(
-        model,
-        sets,
+    found = fit_together(
+        [network(c["architecture"], c["method"], sets, seed=one, **shape) for one in seeds],
+        [sets] * len(seeds),
         Recipe.of(c, learning_rate=rate, milestones=milestones, bias_factor=factor),
-        seed=seed,
-        measures={"held": held_out(sets, c["validation"], c["device"])},
+        seeds=seeds,
+        measures=[{"held": held_out(sets, c["validation"], c["device"])}] * len(seeds),
         every=c["every"],
         test=False,
         checkpoint=checkpoint,
         device=c["device"],
     )
-    rows = found["held"].transpose("held_index", "epoch")
-    named: dict[str, Any] = {name: rows[i] for i, name in enumerate(HELD)}
-    return found.drop_vars("held").assign({**named, "learning_rate": rate})
+    return joined_runs(c, [_named(one).assign(learning_rate=rate) for one in found])
+
+
+def _named(curves: xarray.Dataset) -> xarray.Dataset:
+    rows = curves["held"].transpose("held_index", "epoch")
+    return curves.drop_vars("held").assign({name: rows[i] for i, name in enumerate(HELD)})
 
 
 def printed_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Dataset:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from isometer.run import Checkpoint
+    from isometer_papers.training import Sets
 
 Measure = Callable[["nn.Module"], np.ndarray[Any, Any]]
 NETWORKS: dict[str, tuple[str, str, int]] = {  # normalisation, initial weights, steps of pre-training per layer
@@ -33,7 +34,7 @@ RANKS = ("stable_rank", "numerical_rank")
 
 
 def mlp_cell(configuration: Mapping[str, Any], seed: int, checkpoint: Checkpoint | None = None) -> xarray.Dataset:
-    """Curves of one run: training accuracy and loss, and ranks of the last hidden layer, by epoch.
+    """Curves of a run, or of several: training accuracy and loss, and ranks of the last hidden layer, by epoch.
 
     Keys: `network` (of `NETWORKS`), `depth`, `width`, `start` (weights before pre-training, whose norms it keeps),
     `ascent` (its first step over the norm of the weights), `plain_ascent` (steps of `ascent` times the gradient
@@ -47,26 +48,46 @@ def mlp_cell(configuration: Mapping[str, Any], seed: int, checkpoint: Checkpoint
         >>> mlp_cell(cell, 0)["stable_rank"].shape
         (3,)
     """
+    from isometer_papers.training import Recipe, fit_together, image_sets, joined_runs, run_seeds
+
+    c, seeds = configuration, run_seeds(configuration, seed)
+    sets = image_sets(c["data"], c["train"], 1, shrink=c["shrink"])
+    found = fit_together(
+        [started(c, sets, one) for one in seeds],
+        [sets] * len(seeds),
+        Recipe.of(c),
+        seeds=seeds,
+        measures=[{"ranks": ranks_on(sets.inputs[:SAMPLES])}] * len(seeds),
+        test=False,
+        checkpoint=checkpoint,
+        device=c["device"],
+    )
+    return joined_runs(c, [named(one, "ranks", RANKS) for one in found])
+
+
+def started(c: Mapping[str, Any], sets: Sets, seed: int) -> nn.Sequential:
+    """The network before training, pre-trained for rank where it is to be.
+
+    Example:
+        >>> from isometer_papers.training import image_sets
+        >>> cell = {"network": "ReLU, He", "depth": 2, "width": 8}
+        >>> len(started(cell, image_sets("digits", 20, 1), 0))
+        6
+    """
     from isometer.init import rank_pretraining_
     from isometer_papers.architectures import mlp
-    from isometer_papers.training import Recipe, fit, image_sets
 
-    c = configuration
     if c["network"] not in NETWORKS:
         raise unknown_name("network", c["network"], NETWORKS)
     norm, init, steps = NETWORKS[c["network"]]
-    sets = image_sets(c["data"], c["train"], 1, shrink=c["shrink"])
     init = c["start"] if init == "start" else init
     shape = {"depth": c["depth"], "width": c["width"]}
     model = mlp(sets.features, sets.classes, norm=norm, init=init, bias=True, seed=seed, **shape)
     if steps:
         hidden = [name for name, _ in model.named_modules() if name][:-1]  # all but the readout
-        some = sets.inputs[:2000]
         how = {"learning_rate": c["ascent"], "plain": c["plain_ascent"]}
-        rank_pretraining_(model, some, steps=steps, seed=seed, layers=hidden, **how)
-    measures = {"ranks": ranks_on(sets.inputs[:SAMPLES])}
-    kept = {"checkpoint": checkpoint, "device": c["device"]}
-    return named(fit(model, sets, Recipe.of(c), seed=seed, measures=measures, test=False, **kept), "ranks", RANKS)
+        rank_pretraining_(model, sets.inputs[:2000], steps=steps, seed=seed, layers=hidden, **how)
+    return model
 
 
 def ranks_on(inputs: torch.Tensor) -> Measure:

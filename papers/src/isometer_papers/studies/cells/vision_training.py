@@ -54,7 +54,7 @@ LAST = (*RANKS, "neuron_alignment", "gradient_alignment")
 
 
 def vision_cell(configuration: Mapping[str, Any], seed: int, checkpoint: Checkpoint | None = None) -> xarray.Dataset:
-    """Curves of one run by epoch: training accuracy and loss, ranks, alignment of gradients.
+    """Curves by epoch of a run, or of several: training accuracy and loss, ranks, alignment of gradients.
 
     Keys: `network` (of `NETWORKS`), `channels` and `bottleneck` (of the first convolution of VGG19 and of ResNet50; the
     others follow), `data`, `train`, `shrink`, `every` (epochs between measurements), `device`, and those of `Recipe`.
@@ -66,28 +66,27 @@ def vision_cell(configuration: Mapping[str, Any], seed: int, checkpoint: Checkpo
         >>> vision_cell(cell, 0)["neuron_alignment"].shape
         (2,)
     """
-    from isometer_papers.training import Recipe, fit, image_sets
+    from isometer_papers.training import Recipe, fit_together, image_sets, joined_runs, run_seeds
 
-    c = configuration
+    c, seeds = configuration, run_seeds(configuration, seed)
     if c["network"] not in NETWORKS:
         raise unknown_name("network", c["network"], NETWORKS)
     setting = NETWORKS[c["network"]]
-    sets = image_sets(c["data"], c["train"], 1, shrink=c["shrink"])
-    if setting.random:
-        sets = with_noise(sets, c["data"], seed)
+    images = image_sets(c["data"], c["train"], 1, shrink=c["shrink"])
+    sets = [with_noise(images, c["data"], one) if setting.random else images for one in seeds]
     channels = c["bottleneck" if setting.architecture == "ResNet50" else "channels"]
-    curves = fit(
-        network(setting, channels, sets, seed),
+    found = fit_together(
+        [network(setting, channels, images, one) for one in seeds],
         sets,
         Recipe.of(c, learning_rate=c["learning_rate"] * setting.factor),
-        seed=seed,
-        measures={"last": last_on(sets.inputs[:SAMPLES], sets.labels[:SAMPLES])},
+        seeds=seeds,
+        measures=[{"last": last_on(own.inputs[:SAMPLES], own.labels[:SAMPLES])} for own in sets],
         every=c["every"],
         test=False,
         checkpoint=checkpoint,
         device=c["device"],
     )
-    return named(curves, "last", LAST)
+    return joined_runs(c, [named(one, "last", LAST) for one in found])
 
 
 def network(setting: VisionSetting, channels: int, sets: Sets, seed: int) -> nn.Module:

@@ -15,7 +15,7 @@ from scipy import stats
 from isometer_papers.studies._comparisons import Compared, Decisive, Seen, above, all_of, not_below, ordered
 from isometer_papers.studies._drawing import PALETTE, Figure, band, new_figure, plain_logs
 from isometer_papers.studies._readings import measured
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
+from isometer_papers.studies._study import TOGETHER, Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.rank_training import mlp_cell
 
 CHANCE = 0.1  # ten classes
@@ -253,11 +253,16 @@ FIGURE_5 = Study(
     "accuracy falls only mildly up to 32 layers.",
     {"vanilla above 10 layers": "essentially unable to learn", "batch norm": "mild drop at 32 layers"},
     mlp_cell,
-    Scale(depth_axes(["ReLU", "BN"], QUICK_DEPTHS, RATES, 4), SMALL, f"{LESS}, 4 depths, 3 rates"),
+    Scale(depth_axes(["ReLU", "BN"], QUICK_DEPTHS, RATES, 4), SMALL, f"{LESS}, 4 depths, 3 rates", together=TOGETHER),
     Scale(depth_axes(["ReLU", "BN"], FULL_DEPTHS, FULL_RATES, 5), FULL),
     draw_depths,
     read_depths,
-    medium=Scale(depth_axes(["ReLU", "BN"], MIDDLE_DEPTHS, RATES, 4), MIDDLE, f"{BETWEEN}; 3 depths instead of 8"),
+    medium=Scale(
+        depth_axes(["ReLU", "BN"], MIDDLE_DEPTHS, RATES, 4),
+        MIDDLE,
+        f"{BETWEEN}; 3 depths instead of 8",
+        together=TOGETHER,
+    ),
     choices={
         "learning rates": RATE_CHOICE,
         "optimiser": OPTIMIZER_CHOICE,
@@ -352,7 +357,7 @@ def epoch_scale(constants: Mapping[str, Any], runs: int, reduced: str = "") -> S
         32
     """
     axes: dict[str, list[Any]] = {"network": FIVE, "learning_rate": RATES, "run": list(range(runs))}
-    return Scale(axes, {**constants, "depth": 32}, reduced)
+    return Scale(axes, {**constants, "depth": 32}, reduced, together=1 if constants["watch"] else TOGETHER)
 
 
 FIGURE_6 = Study(

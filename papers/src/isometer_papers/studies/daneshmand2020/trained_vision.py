@@ -15,7 +15,7 @@ import xarray
 from isometer_papers.studies._comparisons import Seen, all_of, by_reading, ordered, similar
 from isometer_papers.studies._drawing import LINES, Figure, band, new_figure, plain_logs
 from isometer_papers.studies._readings import epochs_measured, measured
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
+from isometer_papers.studies._study import TOGETHER, Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.vision_training import vision_cell
 from isometer_papers.studies.daneshmand2020.trained import (
     CHANCE,
@@ -72,10 +72,12 @@ def grid(
         >>> grid(["VGG19"], FULL, 2).axes["run"]
         [0, 1]
     """
+    together = 1 if constants["watch"] else TOGETHER
     if rates is None:
-        return Scale({"network": networks, "run": list(range(runs))}, constants, reduced)
+        return Scale({"network": networks, "run": list(range(runs))}, constants, reduced, together=together)
     shared = {name: value for name, value in constants.items() if name != "learning_rate"}
-    return Scale({"network": networks, "learning_rate": rates, "run": list(range(runs))}, shared, reduced)
+    axes: dict[str, list[Any]] = {"network": networks, "learning_rate": rates, "run": list(range(runs))}
+    return Scale(axes, shared, reduced, together=together)
 
 
 def rate_choice(label: str, networks: list[str]) -> Choice:

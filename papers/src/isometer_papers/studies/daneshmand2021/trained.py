@@ -15,7 +15,7 @@ from scipy import stats
 from isometer_papers.studies._comparisons import Decisive, Seen, ordered, surely_less
 from isometer_papers.studies._drawing import PALETTE, Figure, band, new_figure, single_panel
 from isometer_papers.studies._readings import line_slope, measured
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
+from isometer_papers.studies._study import TOGETHER, Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.depth_training import depth_training_cell
 
 CHANCE = math.log(10)  # loss of ten equal probabilities
@@ -141,11 +141,12 @@ FIGURE_3A = Study(
         {"scheme": ["Xavier"], "depth": [15, 30, 45], "run": QUICK_RUNS},
         QUICK,
         f"depths 15 to 45 instead of 15 to 75; {REDUCED}",
+        together=TOGETHER,
     ),
     Scale({"scheme": ["Xavier"], "depth": DEPTHS, "run": RUNS}, PAPER),
     draw_depths,
     read_depths,
-    medium=Scale({"scheme": ["Xavier"], "depth": DEPTHS, "run": RUNS}, MEDIUM, REDUCED_MEDIUM),
+    medium=Scale({"scheme": ["Xavier"], "depth": DEPTHS, "run": RUNS}, MEDIUM, REDUCED_MEDIUM, together=TOGETHER),
     choices={
         "gain": Choice(GAIN, f"{WHY_GAIN}; figure 3b has it both ways"),
         "pixels": PIXELS,
@@ -207,11 +208,12 @@ FIGURE_3B = Study(
         {**_ONE, "run": QUICK_RUNS},
         {**QUICK, "every": 3},
         f"30 epochs instead of 50; {REDUCED}".replace("3000", "5000"),
+        together=TOGETHER,
     ),
     Scale(_ONE, {**PAPER, "epochs": 50, "every": 5}),
     draw_epochs,
     read_epochs,
-    medium=Scale(_ONE, {**MEDIUM, "epochs": 50, "every": 5}, REDUCED_MEDIUM.replace("1200", "2000")),
+    medium=Scale(_ONE, {**MEDIUM, "epochs": 50, "every": 5}, REDUCED_MEDIUM.replace("1200", "2000"), together=TOGETHER),
     choices={
         "gain": Choice(GAIN, WHY_GAIN, {"plain Xavier weights": {"gain": 1.0}}),
         "pixels": PIXELS,
@@ -278,11 +280,11 @@ FIGURE_4 = Study(
     "by layer it does not, without batch norm.",
     {"Xavier": "rises with depth", "iterative": "low at all depths"},
     depth_training_cell,
-    Scale({**BOTH, "depth": [15, 30, 45], "run": QUICK_RUNS}, QUICK, FIGURE_3A.quick.reduced),
+    Scale({**BOTH, "depth": [15, 30, 45], "run": QUICK_RUNS}, QUICK, FIGURE_3A.quick.reduced, together=TOGETHER),
     Scale({**BOTH, "depth": DEPTHS}, PAPER),
     draw_schemes,
     read_schemes,
-    medium=Scale({**BOTH, "depth": DEPTHS}, MEDIUM, REDUCED_MEDIUM),
+    medium=Scale({**BOTH, "depth": DEPTHS}, MEDIUM, REDUCED_MEDIUM, together=TOGETHER),
     choices={"weights": ITERATION, "gain": Choice(GAIN, WHY_GAIN), "pixels": PIXELS},
     data="cifar10",
     seconds=(110, 4500),

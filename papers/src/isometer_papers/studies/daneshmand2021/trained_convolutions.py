@@ -12,7 +12,7 @@ from isometer_papers.studies._comparisons import Decisive, Seen, ordered
 from isometer_papers.studies._drawing import Figure, band, new_figure
 from isometer_papers.studies._published import PublishedCurve, told_by
 from isometer_papers.studies._readings import measured
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
+from isometer_papers.studies._study import TOGETHER, Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies._tables import table_picture
 from isometer_papers.studies.cells.convolution_training import (
     PRINTED,
@@ -148,6 +148,7 @@ FIGURE_7 = Study(
         {**_CONVOLUTIONS, "channels": [16, 24, 24], "hidden": 256, "train": 1800, "learning_rate": 0.02},
         "6 and 24 convolutions of 24 channels instead of 20 and 80 of 256, 256 hidden units instead of 4096, 1800 "
         "images instead of 50000: 1200 steps at a learning rate of 0.02 instead of 33000 at 0.001",
+        together=TOGETHER,
     ),
     Scale(
         {**_ALL, "convolutions": [20, 80]},
@@ -167,6 +168,7 @@ FIGURE_7 = Study(
         {**_CONVOLUTIONS, "channels": [16, 24, 24], "hidden": 256, "train": 6750, "learning_rate": 0.01},
         "10 and 40 convolutions of 24 channels instead of 20 and 80 of 256, 256 hidden units instead of 4096, 6750 "
         "images instead of 50000: 4500 steps at a learning rate of 0.01 instead of 33000 at 0.001",
+        together=TOGETHER,
     ),
     choices={
         "gain": Choice(

@@ -10,7 +10,7 @@ import xarray
 from isometer_papers.studies._comparisons import Seen, not_below, ordered
 from isometer_papers.studies._drawing import Figure, band, new_figure
 from isometer_papers.studies._readings import measured
-from isometer_papers.studies._study import Choice, Reading, Scale, Settings, Study
+from isometer_papers.studies._study import TOGETHER, Choice, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.depth_training import CLIPPING, SCHEMES, depth_training_cell
 from isometer_papers.studies.daneshmand2021.trained import (
     FIGURE_3A,
@@ -82,11 +82,21 @@ FIGURE_A_1 = Study(
     "with λ = 0.1 and with λ = 1, but iterative orthogonalisation reaches a lower loss.",
     {"orthogonal weights": "no help", "AGC": "helps", "iterative": "lowest loss"},
     depth_training_cell,
-    Scale({**_ALL, "depth": [15, 45], "run": QUICK_RUNS}, QUICK, f"depths 15 and 45 instead of 15 to 75; {REDUCED}"),
+    Scale(
+        {**_ALL, "depth": [15, 45], "run": QUICK_RUNS},
+        QUICK,
+        f"depths 15 and 45 instead of 15 to 75; {REDUCED}",
+        together=TOGETHER,
+    ),
     Scale({**_ALL, "depth": FIGURE_4.paper.axes["depth"]}, PAPER),
     draw_clipping,
     read_clipping,
-    medium=Scale({**_ALL, "depth": [30, 75]}, MEDIUM, f"depths 30 and 75 instead of 15 to 75; {REDUCED_MEDIUM}"),
+    medium=Scale(
+        {**_ALL, "depth": [30, 75]},
+        MEDIUM,
+        f"depths 30 and 75 instead of 15 to 75; {REDUCED_MEDIUM}",
+        together=TOGETHER,
+    ),
     choices={
         "clipping": Choice("on top of Xavier's weights", "the thesis does not say"),
         "norms": Choice(

@@ -11,7 +11,16 @@ import xarray
 from isometer_papers.studies._comparisons import Decisive, Seen, above, all_of, by_reading, not_below, ordered
 from isometer_papers.studies._drawing import Figure, band, new_figure
 from isometer_papers.studies._readings import epochs_measured, mean_interval, measured
-from isometer_papers.studies._study import Choice, Coordinate, Measured, Reading, Scale, Settings, Study
+from isometer_papers.studies._study import (
+    TOGETHER,
+    Choice,
+    Coordinate,
+    Measured,
+    Reading,
+    Scale,
+    Settings,
+    Study,
+)
 from isometer_papers.studies.cells.isometry_training import UNGAINED, isometry_training_cell
 
 Array = np.ndarray[Any, Any]
@@ -162,9 +171,10 @@ def training_scale(
     runs: int = 4,
     **reading: Any,
 ) -> Scale:
-    """A grid of activations, depths and runs; `how` has the images and the recipe."""
+    """A grid of activations, depths and runs; `how` has the images and the recipe, watched at full size alone."""
     axes: dict[str, Sequence[Coordinate]] = {"activation": list(names), "depth": list(depths), "run": list(range(runs))}
-    return Scale(axes, {**_ALWAYS, "data": data, **how}, reduced, reading)
+    constants = {**_ALWAYS, "data": data, **how}
+    return Scale(axes, constants, reduced, reading, together=1 if constants["watch"] else TOGETHER)
 
 
 BRIEFLY = (

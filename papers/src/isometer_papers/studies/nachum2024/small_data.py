@@ -10,7 +10,7 @@ import xarray
 from isometer_papers.studies._comparisons import Decisive, Seen, all_of, not_below, ordered
 from isometer_papers.studies._drawing import Figure, band, new_figure
 from isometer_papers.studies._readings import epochs_measured, measured
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
+from isometer_papers.studies._study import TOGETHER, Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.neuron_training import NEURONS, SCHEMES, neuron_training_cell
 
 CHANCE = 0.1  # accuracy of a run that diverged: ten classes
@@ -84,7 +84,8 @@ def small_scale(train: int, epochs: int, runs: int, reduced: str = "") -> Scale:
     axes: dict[str, list[Any]] = {"scheme": list(SCHEMES), "depth": [1, 4], "learning_rate": RATES}
     constants = {"data": "fashion-mnist", "device": "cpu", "watch": False, "width": train, "margin": 0.5, "answer": 1.0}
     constants |= {"train": train, "test": 2000, "shrink": 1, "batch": 20, "optimizer": "sgd"}
-    return Scale({**axes, "run": list(range(runs))}, {**constants, "epochs": epochs, "every": epochs}, reduced)
+    constants |= {"epochs": epochs, "every": epochs}
+    return Scale({**axes, "run": list(range(runs))}, constants, reduced, together=TOGETHER)
 
 
 RATES = [0.01, 0.05, 0.2, 0.4]

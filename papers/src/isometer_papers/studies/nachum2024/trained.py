@@ -9,7 +9,7 @@ import xarray
 
 from isometer_papers.studies._comparisons import Decisive, all_of, not_below, ordered
 from isometer_papers.studies._readings import measured
-from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Study
+from isometer_papers.studies._study import TOGETHER, Choice, Measured, Reading, Scale, Study
 from isometer_papers.studies.cells.rank_training import mlp_cell
 from isometer_papers.studies.daneshmand2020.trained import (
     BETWEEN,
@@ -80,11 +80,13 @@ FIGURE_2 = Study(
     "initialisation low rank and high accuracy.",
     {"BN": "high rank, high accuracy", "default": "low rank, low accuracy", "He": "low rank, high accuracy"},
     mlp_cell,
-    Scale(depth_axes(_THREE, QUICK_DEPTHS, RATES, 4), SMALL, f"{LESS}, 4 depths, 3 rates"),
+    Scale(depth_axes(_THREE, QUICK_DEPTHS, RATES, 4), SMALL, f"{LESS}, 4 depths, 3 rates", together=TOGETHER),
     Scale(depth_axes(_THREE, FULL_DEPTHS, FULL_RATES, 5), FULL),
     draw_depths,
     read_he,
-    medium=Scale(depth_axes(_THREE, MIDDLE_DEPTHS, RATES, 4), MIDDLE, f"{BETWEEN}; 3 depths instead of 8"),
+    medium=Scale(
+        depth_axes(_THREE, MIDDLE_DEPTHS, RATES, 4), MIDDLE, f"{BETWEEN}; 3 depths instead of 8", together=TOGETHER
+    ),
     choices={
         "data, width, batch, steps": Choice(
             "those of 002/fig-5", "the paper says that it uses the code of 002, and nothing else"
