@@ -4,8 +4,9 @@
     python tools/make_figures.py --check      lists what was made by other code than the present
 
 `papers/docs/results/SCALE.json` keeps the records: verdict, statements, power, halves, numbers, seconds, seeds, date,
-and the keys of the cells, which change with the code and the settings. The pages are written from them. Rows whose
-records were not kept stay as they were and are marked.
+the keys of the cells, which change with what computes them and with the settings, and the version of the rules that
+read the verdict. The pages are written from them. Rows whose records were not kept stay as they were and are marked,
+as are those whose rules have changed since: `isometer reproduce --read-again` applies the present ones to a gallery.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from isometer.serialize import json_text
 from isometer_papers.report.gallery import gallery_markdown, order, read_records
 from isometer_papers.studies import find
-from isometer_papers.studies._records import provenance
+from isometer_papers.studies._records import provenance, rules_of
 from isometer_papers.studies._running import make_job
 
 ROOT = Path(__file__).parents[1]
@@ -63,6 +64,11 @@ def current(record: dict[str, Any]) -> bool:
     return bool(record["key"] == provenance(make_job(study, study.scale(record["scale"])), "")["key"])
 
 
+def by_present_rules(record: dict[str, Any]) -> bool:
+    """Whether the verdict of a record was read by the present rules."""
+    return record["verdict"] == "not run" or record.get("rules") == rules_of(find(record["id"]))
+
+
 def take_over(galleries: list[Path]) -> None:
     """Keep what galleries hold and write the pages."""
     command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
@@ -75,9 +81,12 @@ def take_over(galleries: list[Path]) -> None:
     for scale, records in kept.items():
         listed = [records[name] for name in sorted(records, key=order)]
         for record in listed:
-            record.pop("made", None)
+            for name in ("made", "earlier_rules"):
+                record.pop(name, None)
             if record["verdict"] != "not run" and not current(record):
                 record["made"] = EARLIER
+            elif not by_present_rules(record):
+                record["earlier_rules"] = True
         (DOCS / "results").mkdir(exist_ok=True)
         text = json_text({one["id"]: one for one in listed}, nonfinite="sign", indent=1, ensure_ascii=False)
         (DOCS / "results" / f"{scale}.json").write_text(text + "\n", encoding="utf-8")
@@ -93,6 +102,8 @@ def check() -> int:
         stale += len(old)
         print(f"{scale}: {len(records) - len(old)} of {len(records)} are of the present code", end="")
         print(f"; not so: {', '.join(old)}" if old else "")
+        ruled = [name for name, record in records.items() if name not in old and not by_present_rules(record)]
+        print(f"{scale}: read by earlier rules: {', '.join(ruled)}" if ruled else "", end="\n" if ruled else "")
     return stale
 
 

@@ -16,10 +16,11 @@ from isometer_papers.studies._comparisons import (
     not_below,
     ordered,
     plain,
+    rising,
     similar,
     surely_less,
 )
-from isometer_papers.studies._two_draws import not_decidable, read_twice
+from isometer_papers.studies._two_draws import Effort, decided_by, not_decidable, read_twice
 
 # --- power ------------------------------------------------------------------
 
@@ -146,13 +147,28 @@ def test_too_few_runs_are_read_once() -> None:
 
 def test_what_would_decide_is_told() -> None:
     reading, _ = twice([1.0, -3.0, 4.0, -2.0])
-    text = not_decidable(reading, 2.0)
+    text = not_decidable(reading, Effort(2.0, 300))
     assert text.startswith("Not decidable below ")
-    assert "runs of 2 minutes: it is above (gap 1, deviation" in text
+    assert "runs of 2 minutes (300 steps): it is above (the gap, 1, is" in text
+    assert decided_by(reading, Effort(2.0, 300)) == text.partition(":")[0].replace("Not", "not")
 
 
 def test_decided_statements_need_nothing_more() -> None:
-    assert not_decidable(twice([1.0, 1.1, 0.9, 1.0])[0], 2.0) == ""
+    reading = twice([1.0, 1.1, 0.9, 1.0])[0]
+    assert not_decidable(reading, Effort(2.0, 300)) == decided_by(reading, Effort(2.0, 300)) == ""
+
+
+def test_a_rise_is_seen_at_the_rate_that_is_told() -> None:
+    """Power and errors of the test of a line against simulated runs; a rise surely below the gap is not seen."""
+    rng, x = np.random.default_rng(3), np.array([15.0, 30.0, 45.0])
+    draws = rng.standard_normal((1500, 4, 3))
+    flat = [rising(x, one) for one in draws]
+    assert np.mean([one.seen is True for one in flat]) < 0.02  # at 1 %, with a deviation of 0.0026
+    steep = np.mean([rising(x, one + x / 15).seen is True for one in draws])
+    told = np.mean([rising(x, one, gap=2.0).power for one in draws])  # power at the deviation of each draw
+    assert told == pytest.approx(steep, abs=0.06)
+    assert rising(x, 0.01 * draws[0], gap=1.0).seen is False
+    assert rising(x, -draws[0] - x).seen is False
 
 
 # --- studies ----------------------------------------------------------------

@@ -133,7 +133,7 @@ def gallery_html(records: Sequence[tuple[str, Record]], damaged: Collection[str]
     rows = "".join(
         f'<tr><td><a href="{escape(name)}/index.html">{escape(r["id"])}</a></td><td>{escape(r["title"])}</td>'
         f"<td>{escape(r['scale'])}</td><td class=number>{_lines(_numbers(r))}</td>"
-        f'<td class="verdict {escape(r["verdict"])}">{escape(r["verdict"])}</td>'
+        f'<td class="verdict {escape(r["verdict"])}">{escape(_verdict(r))}</td>'
         f"<td class=number>{r['seconds']:.0f} s</td></tr>"
         for name, r in records
     )
@@ -179,7 +179,7 @@ def study_html(record: Record, pictured: bool) -> str:
         f"<h1>{escape(r['id'])}: {escape(r['title'])}</h1>",
         _cited(r["id"]),
         f'<p>Verdict at scale {escape(r["scale"])}: <span class="verdict {escape(r["verdict"])}">'
-        f"{escape(r['verdict'])}</span>. {escape(r['why'])}</p>",
+        f"{escape(_verdict(r))}</span>. {escape(_why(r))}</p>",
         f"<h2>What the paper shows</h2><p>{escape(r['shows'])}</p>",
     ]
     if pictured:
@@ -229,16 +229,17 @@ def gallery_markdown(records: Sequence[Record], damaged: Collection[str] = ()) -
     for r in records:
         halves = " / ".join((r.get("halves") or {}).get("verdicts", []))
         made = r["made"] if "made" in r else f"{r['date']}, cells {r['key'][:8]}" if "key" in r else ""
-        cells = (r["id"], r["title"], "; ".join(_numbers(r)), r["verdict"], halves, f"{r['seconds']:.0f}", made)
+        made += ", earlier rules" if r.get("earlier_rules") else ""
+        cells = (r["id"], r["title"], "; ".join(_numbers(r)), _verdict(r), halves, f"{r['seconds']:.0f}", made)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    notes = [f"- {r['id']}: {r['why']}" for r in records if r["why"] and r["verdict"] != "agree"]
+    notes = [f"- {r['id']}: {_why(r)}" for r in records if _why(r) and r["verdict"] != "agree"]
     powers = [line for r in records for line in _power_lines(r)]
     reduced = [f"- {r['id']}: {r['reduced']}." for r in records if r["reduced"]]
     lines += ["", "## Where they do not agree", "", *notes] if notes else []
     if powers:
         head = [
-            "| study | statement | | gap | deviation of a run | runs | power | runs for power 0.9 |",
-            "|---" * 8 + "|",
+            "| study | statement | | gap | deviation of a run | gap in these | runs | power | runs for power 0.9 |",
+            "|---" * 9 + "|",
         ]
         lines += ["", "## What the comparisons of runs could have seen", "", *head, *powers]
     lines += ["", "## What was reduced", "", *reduced] if reduced else []
@@ -248,10 +249,24 @@ def gallery_markdown(records: Sequence[Record], damaged: Collection[str] = ()) -
 def _power_lines(r: Record) -> list[str]:
     rows = []
     for name, one in r.get("power", {}).items():
-        needed = "over 10,000" if one["needed"] is None else str(one["needed"])
-        numbers = [f"{one['gap']:.2g}", f"{one['deviation']:.2g}", str(one["runs"]), f"{one['power']:.2f}", needed]
-        rows.append("| " + " | ".join([r["id"], name.replace("|", "\\|"), _MARKS[one["seen"]], *numbers]) + " |")
+        rows.append("| " + " | ".join([r["id"], name.replace("|", "\\|"), _MARKS[one["seen"]], *_strength(one)]) + " |")
     return rows
+
+
+def _strength(one: Record) -> list[str]:
+    """The numbers of a comparison, in the order of the columns."""
+    apart = f"{one['gap'] / one['deviation']:.2g}" if one["deviation"] else "∞"
+    needed = "over 10,000" if one["needed"] is None else str(one["needed"])
+    return [f"{one['gap']:.2g}", f"{one['deviation']:.2g}", apart, str(one["runs"]), f"{one['power']:.2f}", needed]
+
+
+def _verdict(r: Record) -> str:
+    """With what would decide it, where it is unclear for want of runs."""
+    return f"{r['verdict']}: {r['undecided']}" if r.get("undecided") else str(r["verdict"])
+
+
+def _why(r: Record) -> str:
+    return " ".join(part for part in (r["why"], r.get("undecidable", "")) if part)
 
 
 def tally_text(records: Sequence[Record], damaged: Collection[str] = ()) -> str:
@@ -335,7 +350,8 @@ def _decisive(r: Record) -> str:
 def _power_head(r: Record) -> str:
     if not r.get("power") and not r.get("halves"):
         return ""
-    names = ("statement", "", "gap", "deviation of a run", "runs", "power", "runs for power 0.9", "each half alone")
+    names = ("statement", "", "gap", "deviation of a run", "gap in these", "runs", "power", "runs for power 0.9")
+    names += ("each half alone",)
     return "<tr>" + "".join(f"<th>{name}</th>" for name in names) + "</tr>"
 
 
@@ -344,10 +360,7 @@ def _power(r: Record, name: str) -> str:
     if not r.get("power") and not r.get("halves"):
         return ""
     one = r.get("power", {}).get(name)
-    cells = [""] * 5
-    if one is not None:
-        needed = "over 10,000" if one["needed"] is None else str(one["needed"])
-        cells = [f"{one['gap']:.2g}", f"{one['deviation']:.2g}", str(one["runs"]), f"{one['power']:.2f}", needed]
+    cells = [""] * 6 if one is None else _strength(one)
     halves = (r.get("halves") or {}).get("statements", {}).get(name, [])
     cells.append(", ".join(_MARKS[seen] for seen in halves))
     return "".join(f"<td class=number>{cell}</td>" for cell in cells)

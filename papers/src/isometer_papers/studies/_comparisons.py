@@ -180,6 +180,54 @@ def above(runs: ArrayLike, threshold: float, *, gap: float, level: float = LEVEL
     return _powered(seen, (float(data.var(ddof=1)),), data.size, gap, _order(gap, level))
 
 
+def rising(abscissae: ArrayLike, runs: ArrayLike, *, gap: float | None = None, level: float = LEVEL) -> Compared:
+    """Whether a quantity rises along a line: the slope through all runs, by Student's test.
+
+    True if it rises beyond chance. False if it falls or, with a gap, if its rise from the first abscissa to the last is
+    surely smaller than that. Else undecided.
+
+    Args:
+        abscissae: one per column.
+        runs: runs by columns, all points independent of each other.
+        gap: the rise that has to be seen.
+        level: of the tests.
+
+    Example:
+        >>> rising([0, 1, 2], [[0.0, 1.0, 2.1], [0.1, 0.9, 2.0]]).seen
+        True
+        >>> flat = [[0.0, 0.1, 0.0], [0.1, 0.0, 0.1]]
+        >>> rising([0, 1, 2], flat).seen, rising([0, 1, 2], flat, gap=1.0).seen
+        (None, False)
+    """
+    y = np.atleast_2d(np.asarray(runs, dtype=float))
+    x = np.broadcast_to(np.asarray(abscissae, dtype=float), y.shape)
+    if y.size < 3 or np.ptp(x) == 0:
+        raise IsometerError(f"a rise was requested of {y.size} points; expected 3 at two abscissae at least")
+    fit, reach = stats.linregress(x.ravel(), y.ravel()), float(np.ptp(x))
+    rise, error = float(fit.slope) * reach, float(fit.stderr) * reach
+
+    def chance(below: float) -> float:
+        """That a rise of that size, or a smaller one, gives this one."""
+        away = rise - below
+        if error == 0:
+            return 0.5 - 0.5 * float(np.sign(away))
+        return float(stats.t.sf(away / error, y.size - 2))
+
+    seen: bool | None = True if chance(0.0) < level else None
+    if chance(0.0) > 1 - level or (seen is None and gap is not None and chance(gap) > 1 - level):
+        seen = False
+    residuals = y - (fit.intercept + fit.slope * x)
+    deviation = math.sqrt(float((residuals**2).sum()) / (y.size - 2))
+    if gap is None:
+        return Compared(seen, None, deviation, len(y), None, None)
+
+    def at(count: int) -> float:
+        freedom = max(count * y.shape[1] - 2, 1)
+        return _order_power(gap, error * math.sqrt(len(y) / count), freedom, level)
+
+    return Compared(seen, gap, deviation, len(y), at(len(y)), _least(at))
+
+
 def all_of(statements: Iterable[Seen]) -> Seen:
     """Of statements that may be undecided: false if one is, else undecided if one is; with the weakest comparison.
 

@@ -15,7 +15,7 @@ import xarray
 
 from isometer.files import write_whole
 from isometer.report import save_figure
-from isometer.run import Cell, Failure, Job, library_versions, netcdf
+from isometer.run import Cell, Failure, Job, code_version, library_versions, netcdf
 from isometer.serialize import json_text
 from isometer_papers._study_record import RECORD, read_record
 from isometer_papers.studies._drawing import captioned
@@ -149,6 +149,17 @@ def provenance(job: Job, day: str) -> dict[str, Any]:
         "seeds": {"count": len(set(seeds)), "digest": _digest(map(str, seeds)), "runs": list(runs)},
         "date": day,
     }
+
+
+def rules_of(study: Study) -> str:
+    """A digest of the code that reads verdicts off results.
+
+    Example:
+        >>> from isometer_papers.studies import find
+        >>> rules_of(find("003/fig-1")) == rules_of(find("003/fig-2b"))
+        False
+    """
+    return code_version(study.read).partition("+")[2]
 
 
 def _runs(cell: Cell) -> list[Any]:

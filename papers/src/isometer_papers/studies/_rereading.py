@@ -18,13 +18,14 @@ from isometer_papers.studies._records import (
     keep_record,
     read_of,
     record_in,
+    rules_of,
     settings_of,
     words_of,
 )
 from isometer_papers.studies._registry import all_studies
 from isometer_papers.studies._study import Scale, Study
 from isometer_papers.studies._training_records import training_records
-from isometer_papers.studies._two_draws import read_twice, with_power
+from isometer_papers.studies._two_draws import power_of, read_twice
 
 
 def read_again(
@@ -80,7 +81,8 @@ def read_again(
 def _scale_of(study: Study, name: str, settings: Mapping[str, Any]) -> Scale:
     """The scale that a record was made with, which changes by hand may have made another than the study's."""
     base = study.scale(name)
-    return Scale({axis: settings[axis] for axis in base.axes}, {key: settings[key] for key in base.constants})
+    axes, constants = ({key: settings[key] for key in of} for of in (base.axes, base.constants))
+    return Scale(axes, constants, together=base.together)
 
 
 def _there(out: Path, study: Study) -> bool:
@@ -95,10 +97,10 @@ def _read_again(study: Study, folder: Path) -> Made:
         settings = settings_of(study.scale(record["scale"])) | record["settings"]
         reading, halves = read_twice(study, result, settings)
         record |= words_of(study) | read_of(study, reading) | training_records(result)
-        record |= {"halves": halves} if halves else {}
-        record["why"] = with_power(
-            record["why"], study, _scale_of(study, record["scale"], settings), reading, record["seconds"]
-        )
+        record |= {"rules": rules_of(study)} | ({"halves": halves} if halves else {})
+        for name in ("undecided", "undecidable"):
+            record.pop(name, None)
+        record |= power_of(study, _scale_of(study, record["scale"], settings), reading, record["seconds"])
         keep_picture(study, result, settings, record, folder)
     except (OSError, KeyError, ValueError, TypeError, AttributeError) as problem:
         raise IsometerError(

@@ -44,12 +44,13 @@ from isometer_papers.studies._records import (
     keep_result,
     provenance,
     read_of,
+    rules_of,
     settings_of,
 )
 from isometer_papers.studies._settings import overridden
 from isometer_papers.studies._study import Scale, Study
 from isometer_papers.studies._training_records import training_records
-from isometer_papers.studies._two_draws import read_twice, with_power
+from isometer_papers.studies._two_draws import power_of, read_twice
 
 CELLS = "cells"
 Observer = Callable[[Study, Status], None]
@@ -218,10 +219,10 @@ def _made(
     settings = settings_of(scale)
     reading, halves = read_twice(study, outcome.result, settings)
     record |= read_of(study, reading) | training_records(outcome.result) | ({"halves": halves} if halves else {})
-    record |= provenance(job, datetime.datetime.now(datetime.UTC).date().isoformat())
+    record |= provenance(job, datetime.datetime.now(datetime.UTC).date().isoformat()) | {"rules": rules_of(study)}
     record["variants"], lost = _variants(study, store, pool, clock, data, device)
     record["seconds"] = clock.total
-    record["why"] = with_power(record["why"], study, scale, reading, clock.total)
+    record |= power_of(study, scale, reading, clock.total)
     keep_picture(study, outcome.result, settings, record, folder)
     keep_result(study, outcome.result, settings, folder)
     return keep_record(study, folder, record, lost)

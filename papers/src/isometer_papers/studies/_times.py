@@ -192,6 +192,18 @@ def known_steps() -> dict[str, float]:
     return found
 
 
+def longest_run(scale: Scale) -> int:
+    """Training steps of the longest run of a scale; 0 where cells have a loop of their own.
+
+    Example:
+        >>> from isometer_papers.studies import find
+        >>> longest_run(find("001/fig-2.5").quick)
+        600
+    """
+    configurations = ({**scale.constants, **point} for point in grid_points(_one_run(scale)))
+    return max((steps_in(one) for one in configurations if "epochs" in one), default=0)
+
+
 def run_seconds(study: Study, scale: Scale, known: Mapping[str, float] | None = None) -> float | None:
     """Seconds on one core of one run of every network and rate of a scale; None if a step was not measured.
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import xarray
 
-from isometer_papers.studies._comparisons import POWER, plain
+from isometer_papers.studies._comparisons import POWER, Compared, plain
 from isometer_papers.studies._study import Reading, Scale, Settings, Study
-from isometer_papers.studies._times import minutes_of_a_run
+from isometer_papers.studies._times import longest_run, minutes_of_a_run
 
 _LEAST = 4  # runs: two on each side
 
@@ -64,34 +65,98 @@ def _hangs(whole: bool | None, halves: list[bool | None]) -> bool:
     return whole is not None and len(decided) > 1
 
 
-def not_decidable(reading: Reading, minutes: float) -> str:
-    """What would decide the statements that are undecided for want of power: runs, and minutes of each.
+@dataclass(frozen=True)
+class Effort:
+    """What a run of a study takes.
+
+    Args:
+        minutes: of one run of all its networks, on one core.
+        steps: of the longest of them.
+
+    Example:
+        >>> Effort(2.5, 600).words
+        'of 2.5 minutes (600 steps)'
+    """
+
+    minutes: float
+    steps: int
+
+    @property
+    def words(self) -> str:
+        """In a sentence about runs."""
+        return f"of {self.minutes:.2g} minutes ({self.steps} steps)"
+
+
+def not_decidable(reading: Reading, effort: Effort) -> str:
+    """What would decide the statements that are undecided for want of power: runs, and what each takes.
 
     Args:
         reading: of a result.
-        minutes: that one run of all networks of the study takes, on one core.
+        effort: of a run.
 
     Example:
         >>> from isometer_papers.studies._comparisons import Compared
         >>> reading = Reading({}, {"a is ahead": Compared(None, 0.01, 0.02, 4, 0.1, 80)})
-        >>> not_decidable(reading, 2.5)
-        'Not decidable below 80 runs of 2.5 minutes: a is ahead (gap 0.01, deviation 0.02, power 0.10 with 4 runs).'
+        >>> not_decidable(reading, Effort(2.5, 600))
+        'Not decidable below 80 runs of 2.5 minutes (600 steps): a is ahead (the gap, 0.01, is 0.5 deviations ...'
     """
     found = []
-    for name, one in reading.compared.items():
-        if one.seen is not None or one.gap is None or one.power is None or one.power >= POWER:
-            continue
-        runs = "10,000 runs" if one.needed is None else f"{one.needed} runs"
+    for name, one in _weak(reading).items():
+        assert one.gap is not None
+        away = f"the gap, {one.gap:.2g}, is {one.gap / one.deviation:.2g} deviations of a run"
         found.append(
-            f"Not decidable below {runs} of {minutes:.2g} minutes: {name} (gap {one.gap:.2g}, deviation "
-            f"{one.deviation:.2g}, power {one.power:.2f} with {one.runs} runs)."
+            f"Not decidable below {_runs(one.needed)} {effort.words}: {name} ({away}; power {one.power:.2f} with "
+            f"{one.runs} runs)."
         )
     return " ".join(found)
 
 
-def with_power(why: str, study: Study, scale: Scale, reading: Reading, seconds: float) -> str:
-    """The remarks of a record, with what would decide what is undecided."""
+def _weak(reading: Reading) -> dict[str, Compared]:
+    """What is undecided for want of power."""
+    return {
+        name: one
+        for name, one in reading.compared.items()
+        if one.seen is None and one.gap is not None and one.power is not None and one.power < POWER and one.deviation
+    }
+
+
+def _runs(needed: int | None) -> str:
+    return "10,000 runs" if needed is None else f"{needed} runs"
+
+
+def decided_by(reading: Reading, effort: Effort) -> str:
+    """What would decide one of the statements of a reading that decides none; empty if power is not what is missing.
+
+    Example:
+        >>> from isometer_papers.studies._comparisons import Compared
+        >>> decided_by(Reading({}, {"a is ahead": Compared(None, 0.01, 0.02, 4, 0.1, 80)}), Effort(2.5, 600))
+        'not decidable below 80 runs of 2.5 minutes (600 steps)'
+    """
+    weak = list(_weak(reading).values())
+    if reading.verdict != "unclear" or not weak:
+        return ""
+    least = min(weak, key=lambda one: math.inf if one.needed is None else one.needed)
+    return f"not decidable below {_runs(least.needed)} {effort.words}"
+
+
+def power_of(study: Study, scale: Scale, reading: Reading, seconds: float) -> dict[str, str]:
+    """For the record of a study that trains: `undecided`, what would decide it, and `undecidable`, statement by
+    statement; each only where there is something to tell.
+
+    Args:
+        study: which.
+        scale: that was run.
+        reading: of the result.
+        seconds: that all runs took, where steps were not measured.
+
+    Example:
+        >>> from isometer_papers.studies import find
+        >>> study = find("003/fig-1")
+        >>> power_of(study, study.quick, Reading({}, {"it falls": True}), 1.0)
+        {}
+    """
     if study.medium is None:
-        return why
-    told = not_decidable(reading, minutes_of_a_run(study, scale, seconds))
-    return " ".join(part for part in (why, told) if part)
+        return {}
+    effort = Effort(minutes_of_a_run(study, scale, seconds), longest_run(scale))
+    told = {"undecided": decided_by(reading, effort), "undecidable": not_decidable(reading, effort)}
+    return {name: text for name, text in told.items() if text}

@@ -12,7 +12,7 @@ import numpy as np
 import xarray
 from scipy import stats
 
-from isometer_papers.studies._comparisons import Decisive, Seen, ordered, surely_less
+from isometer_papers.studies._comparisons import Decisive, Seen, ordered, rising, surely_less
 from isometer_papers.studies._drawing import PALETTE, Figure, band, new_figure, single_panel
 from isometer_papers.studies._readings import line_slope, measured
 from isometer_papers.studies._study import TOGETHER, Choice, Measured, Reading, Scale, Settings, Study
@@ -31,11 +31,6 @@ def losses(result: xarray.Dataset, *dims: str) -> np.ndarray[Any, Any]:
 def final_losses(result: xarray.Dataset, scheme: str) -> np.ndarray[Any, Any]:
     """Training loss of the last epoch, runs by depths."""
     return losses(result.sel(scheme=scheme).isel(epoch=[-1]), "run", "depth")[..., 0]
-
-
-def rises(slope: Measured) -> bool | None:
-    """Whether a slope is above zero with all of its interval, or below; None if zero is within it."""
-    return None if abs(slope.value) <= slope.uncertainty else slope.value > 0
 
 
 # --- figure 3a -------------------------------------------------------------------------------------------------------
@@ -63,7 +58,7 @@ def _two_axes(axis: Any) -> tuple[Any, Any]:
 
 
 def read_depths(result: xarray.Dataset, settings: Settings) -> Reading:
-    """A quantity rises if the slope of the line over depth is positive with all of its 95 % interval.
+    """A quantity rises if the slope of the line over depth is positive beyond chance (Student's test at 1 %).
 
     The rank correlation is that of the means over runs.
     """
@@ -83,8 +78,8 @@ def read_depths(result: xarray.Dataset, settings: Settings) -> Reading:
     return Reading(
         {**numbers, "rank correlation of gap and loss over depths": Measured(together)},
         {
-            "the gap before training rises with depth": rises(line_slope(depths, gaps["output"])),
-            "the loss after training rises with depth": rises(line_slope(depths, loss)),
+            "the gap before training rises with depth": rising(depths, gaps["output"]),
+            "the loss after training rises with depth": rising(depths, loss, gap=VISIBLE.gap),
             "they go together: rank correlation over depths above 0.8": together > 0.8,
         },
     )
@@ -255,12 +250,10 @@ def read_schemes(result: xarray.Dataset, settings: Settings) -> Reading:
         "rise of the loss in 10 layers, Xavier": slopes[0],
         "rise of the loss in 10 layers, iterative": slopes[1],
     }
-    both = math.hypot(slopes[0].uncertainty, slopes[1].uncertainty)
     statements |= {
-        "with Xavier the loss rises with depth": rises(slopes[0]),
-        "with iterative orthogonalisation it rises less, or not at all": rises(
-            Measured(slopes[0].value - slopes[1].value, both)
-        ),
+        "with Xavier the loss rises with depth": rising(depths, plain, gap=VISIBLE.gap),
+        # runs of the two are independent, and so are differences of any pairs
+        "with iterative orthogonalisation it rises less, or not at all": rising(depths, plain - ours, gap=VISIBLE.gap),
     }
     worse = surely_less(plain[:, 0], ours[:, 0])
     return Reading(numbers, statements, f"At depth {depths[0]} Xavier's loss is the lower one." if worse else "")
