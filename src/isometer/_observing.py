@@ -3,12 +3,13 @@ the version of what it computes."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 F = TypeVar("F")
 
 
-def observes(setting: str | None = None) -> Any:
+def observes(setting: str | None = None) -> Callable[[F], F]:
     """Marks a function that observes a computation, and from which none of its numbers follow.
 
     Its code is not part of the version of a cell that calls it, unless the cell's configuration sets `setting`.

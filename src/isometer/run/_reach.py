@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from isometer._observing import observes
+from isometer._observing import observes as observes
 from isometer.run._modules import (
     Import,
     ModuleText,

@@ -350,8 +350,8 @@ def _decisive(r: Record) -> str:
 def _power_head(r: Record) -> str:
     if not r.get("power") and not r.get("halves"):
         return ""
-    names = ("statement", "", "gap", "deviation of a run", "gap in these", "runs", "power", "runs for power 0.9")
-    names += ("each half alone",)
+    names = ["statement", "", "gap", "deviation of a run", "gap in these", "runs", "power", "runs for power 0.9"]
+    names.append("each half alone")
     return "<tr>" + "".join(f"<th>{name}</th>" for name in names) + "</tr>"
 
 

@@ -176,7 +176,7 @@ def _batch_norm_in_parts(stack: Stack, layer: Any, name: str) -> Apply:
     twin.features = len(stack) * layer.features
     twin._parameters = {one: stack.parameters.get(f"{name}{one}") for one in layer._parameters}
     twin._buffers = {one: stack.buffers[f"{name}{one}"] for one in layer._buffers}
-    return twin.train()
+    return twin.train()  # type: ignore[no-any-return]
 
 
 def _group_norm(stack: Stack, layer: Any, name: str) -> Apply:

@@ -148,8 +148,14 @@ class _BatchNorm:
 
     def forward(self, x: Tensor) -> Tensor:
         self.x = x.view(len(x), -1)
-        y, *self.statistics = torch.native_batch_norm(
-            self.x, self.factors, self.offsets, *self.running, True, self.momentum, self.eps
+        y, *self.statistics = torch.native_batch_norm(  # type: ignore[call-arg]
+            self.x,
+            self.factors,
+            self.offsets,
+            *self.running,
+            True,
+            self.momentum,
+            self.eps,  # type: ignore[arg-type]
         )
         return y.view(x.shape)
 

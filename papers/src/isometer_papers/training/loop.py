@@ -74,8 +74,19 @@ def fit(
         >>> curves["train_loss"].sizes["epoch"], bool(curves["train_loss"][-1] < curves["train_loss"][1])
         (4, True)
     """
-    how = {"every": every, "test": test, "checkpoint": checkpoint, "pause": pause, "device": device}
-    return fit_together([model], [sets], recipe, seeds=[seed], measures=[measures or {}], **how)[0]
+    [curves] = fit_together(
+        [model],
+        [sets],
+        recipe,
+        seeds=[seed],
+        measures=[measures or {}],
+        every=every,
+        test=test,
+        checkpoint=checkpoint,
+        pause=pause,
+        device=device,
+    )
+    return curves
 
 
 def fit_together(

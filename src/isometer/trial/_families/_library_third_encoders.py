@@ -31,7 +31,8 @@ def _entries(blueprint: Blueprint, task: Task) -> Options:
 def _without_pooler(model: nn.Module, task: Task) -> nn.Module:
     """Tags do not read what is pooled."""
     if task.per_position:
-        for part in model.children():
+        parts: list[Any] = [*model.children()]
+        for part in parts:
             if getattr(part, "pooler", None) is not None:
                 part.pooler = None
     return model

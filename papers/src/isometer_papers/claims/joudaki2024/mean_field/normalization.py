@@ -57,8 +57,8 @@ def _square(rng: Rng, count: int) -> Iterator[Instance]:
 
 def _networks(rng: Rng, count: int) -> Iterator[Instance]:
     """Samples as columns, and a linear network that makes them orthonormal."""
-    for x, w in (([[1, 1], [0, 1]], [[1, -1], [0, 1]]), ([[2, 1], [1, 1]], [[1, -1], [-1, 2]])):
-        yield {"X": np.array(x, dtype=float), "W": np.array(w, dtype=float)}
+    for samples, weights in (([[1, 1], [0, 1]], [[1, -1], [0, 1]]), ([[2, 1], [1, 1]], [[1, -1], [-1, 2]])):
+        yield {"X": np.array(samples, dtype=float), "W": np.array(weights, dtype=float)}
     for _ in range(count):
         n = int(rng.integers(2, 5))
         x = rng.standard_normal((n, n)) + 2 * np.eye(n)
