@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -125,6 +126,25 @@ def _between() -> Search:
     return Search(build, 5)
 
 
+def _taylor(i: Instance, rho: Numeric) -> Numeric:
+    """Σ_{k≥1} a_k (ρ − ρ*)^k, the expansion of κ around ρ*."""
+    found, star = series(i).coefficients, kernel(i).fixed_point
+    total = 0 * star
+    for k in range(1, len(found)):
+        a = sum(math.comb(j, k) * found[j] * star ** (j - k) for j in range(k, len(found)))
+        total = total + a * (rho - star) ** k
+    return total
+
+
+def _over_rest(i: Instance) -> Numeric:
+    """(κ(ρ) − ρ*)/(1 − κ(ρ))."""
+    return (kernel(i)(i["rho"]) - kernel(i).fixed_point) / series(i).gap_after(i["rho"])
+
+
+def _between_stars(i: Instance) -> bool:
+    return "weights" in i and _above(i) and i["rho"] < 0.999
+
+
 def _printed_case(i: Instance) -> Numeric:
     """|κ(ρ) − ρ*|/|−ρ − ρ*| where the line has |κ(−ρ) − ρ*|; the instance has −ρ."""
     star = kernel(i).fixed_point
@@ -160,6 +180,20 @@ CLAIMS = (
         FOUR,
         hypotheses=_above,
         search=search(4),
+    ),
+    deterministic(
+        "001/thm-5.11.steps:denominator",
+        equal(_over_rest, lambda i: _taylor(i, i["rho"]) / (1 - kernel(i)(kernel(i).fixed_point))),
+        FOUR,
+        hypotheses=_between_stars,
+        tolerance=1e-6,
+    ),
+    deterministic(
+        "001/thm-5.11.steps:denominator#corrected",
+        equal(_over_rest, lambda i: _taylor(i, i["rho"]) / (_taylor(i, 1 + 0 * i["rho"]) - _taylor(i, i["rho"]))),
+        FOUR,
+        hypotheses=_between_stars,
+        tolerance=1e-6,
     ),
     deterministic(
         "001/thm-5.11.steps:middle",
