@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+from functools import lru_cache
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -23,6 +25,12 @@ def tool() -> ModuleType:
 
 
 TOOL = tool()
+
+
+@lru_cache
+def texts(area: str) -> list[Any]:
+    """All texts of an area."""
+    return list(TOOL.texts([area]))
 
 
 def rows() -> list[list[str]]:
@@ -45,7 +53,7 @@ def test_every_turn_is_seen_where_it_is_and_not_where_it_is_not(row: list[str]) 
 
 @pytest.mark.parametrize("area", list(TOOL.AREAS))
 def test_no_text_has_a_forbidden_turn(area: str) -> None:
-    found = list(TOOL.texts([area]))
+    found = texts(area)
     assert len(found) > 15, "texts are found at all"
     flagged = [f"{one.path}:{one.line}: {one.turns}" for one in found if one.turns]
     assert flagged == [], "see docs/style.md"
@@ -54,9 +62,9 @@ def test_no_text_has_a_forbidden_turn(area: str) -> None:
 def test_texts_of_every_kind_are_read() -> None:
     page = ROOT / "docs" / "why.md"
     assert any("A deep network can be broken" in one.words for one in TOOL.paragraphs("docs", page))
-    said = " ".join(one.words for one in TOOL.doctor())
+    said = " ".join(one.words for one in texts("doctor"))
     assert "Start the biases at zero." in said
     assert "needs" in said
-    assert any(re.search("is not known|expected", one.words) for one in TOOL.errors())
-    assert any("Diagnose whether a model trains" in one.words for one in TOOL.docstrings())
-    assert any("Does a PyTorch model train?" in one.words for one in TOOL.help_texts())
+    assert any(re.search("is not known|expected", one.words) for one in texts("errors"))
+    assert any("Diagnose whether a model trains" in one.words for one in texts("docstrings"))
+    assert any("Does a PyTorch model train?" in one.words for one in texts("help"))
