@@ -16,7 +16,20 @@ from rich.text import Text
 from isometer.checks import WIDEST, seed_number, whole_number
 from isometer.cli._checkpoint_runs import check_alone, checkpoint_series, finish, run_of
 from isometer.cli._network import NetworkText, check_folders, network_from
-from isometer.cli._shared import INPUT, OUTPUT, Json, Threads, app, console, emit, next_step, progress_bar, status
+from isometer.cli._shared import (
+    INPUT,
+    OUTPUT,
+    Json,
+    Memory,
+    Threads,
+    allowing,
+    app,
+    console,
+    emit,
+    next_step,
+    progress_bar,
+    status,
+)
 from isometer.cli._threads import threads as using
 from isometer.cli._treatment import OptionalTreat, check_options, save_treated, treated
 from isometer.cli._user_code import running
@@ -212,6 +225,7 @@ def doctor(
         int,
         typer.Option("--layers", metavar="K", help="Rows of the per-layer table; 0 for all.", rich_help_panel=OUTPUT),
     ] = 24,
+    memory: Memory = None,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
@@ -272,7 +286,7 @@ def doctor(
     code = "" if target is None else target.rpartition(":")[0]
     if code:
         typer.echo(f"note: executing {code} to build the model", err=True)
-    with using(threads), running(code) if code else contextlib.nullcontext():
+    with allowing(memory, None), using(threads), running(code) if code else contextlib.nullcontext():
         if target is not None and target.endswith(".json"):
             examined = network_target(network_from(target, _FEATURES), Path(target).stem, seed=seed)
         elif target is not None:
