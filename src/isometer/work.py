@@ -150,9 +150,9 @@ def check_work(what: str, work: Work, knobs: Mapping[str, tuple[int, Callable[[i
     if work.memory > memory:
         fits = _fits(knobs or {}, lambda one: one.memory <= memory)
         if work.memory > free:
-            last = "or a computer with more memory"
+            last = "use a computer with more memory"
         else:
-            last = f"or allow more with --memory {_above(work.memory)}, in Python isometer.work.allow(memory=…)"
+            last = f"allow more with --memory {_above(work.memory)}, in Python isometer.work.allow(memory=…)"
         bound = "allowed" if memory == allowed.memory else "free"
         raise TooMuchWorkError(
             f"{what} needs about {size_text(work.memory)} of memory; {size_text(memory)} are {bound} — {fits}{last}"
@@ -160,7 +160,7 @@ def check_work(what: str, work: Work, knobs: Mapping[str, tuple[int, Callable[[i
     if work.seconds > allowed.seconds:
         fits = _fits(knobs or {}, lambda one: one.seconds <= allowed.seconds and one.memory <= memory)
         raise TooMuchWorkError(
-            f"{what} takes about {time_text(work.seconds)}; {time_text(allowed.seconds)} are allowed — {fits}or allow "
+            f"{what} takes about {time_text(work.seconds)}; {time_text(allowed.seconds)} are allowed — {fits}allow "
             f"more with --time {_longer(work.seconds)}, in Python isometer.work.allow(seconds=…)"
         )
     if allowed.announce is not None and (work.seconds > _TOLD or work.memory > _MEMORY):
@@ -186,13 +186,13 @@ def check_batch(samples: int, features: int, runs: int = 1) -> None:
 
 
 def _fits(knobs: Mapping[str, tuple[int, Callable[[int], Work]]], fitting: Callable[[Work], bool]) -> str:
-    """ "use at most 640 samples or 3 runs, " """
+    """ "use at most 640 samples or 3 runs, or " """
     found = []
     for name, (now, estimate) in knobs.items():
         most = _largest(now, lambda value, estimate=estimate: fitting(estimate(value)))  # type: ignore[misc]
         if most is not None:
             found.append(f"{most} {name}")
-    return f"use at most {' or '.join(found)}, " if found else ""
+    return f"use at most {' or '.join(found)}, or " if found else ""
 
 
 def _largest(now: int, fits: Callable[[int], bool]) -> int | None:

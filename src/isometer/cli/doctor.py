@@ -26,7 +26,7 @@ from isometer.cli._examination import (
 )
 from isometer.cli._network import check_folders
 from isometer.cli._option_groups import takes_options
-from isometer.cli._shared import Json, Threads, app, console, emit, next_step, progress_bar, status
+from isometer.cli._shared import Json, Memory, Threads, allowing, app, console, emit, next_step, progress_bar, status
 from isometer.cli._threads import threads as using
 from isometer.cli._treatment import OptionalTreat, check_options, save_treated, treated
 from isometer.cli._user_code import running
@@ -76,6 +76,7 @@ def doctor(
             show_default=False,
         ),
     ] = None,
+    memory: Memory = None,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
@@ -114,10 +115,11 @@ def doctor(
         from isometer.doctor.treatment._apply import chosen_ids
 
         chosen_ids(repair.treat)  # a wrong id is said before anything is run
-    if options.checkpoints is not None:
-        _examine_run(target, options, repair, result, threads, as_json)
-    else:
-        _examine_model(target, options, repair, result, threads, as_json)
+    with allowing(memory, None):
+        if options.checkpoints is not None:
+            _examine_run(target, options, repair, result, threads, as_json)
+        else:
+            _examine_model(target, options, repair, result, threads, as_json)
 
 
 def _check_gallery(options: Examination, repair: Repair, result: Result) -> None:

@@ -15,8 +15,10 @@ from isometer.cli._shared import (
     MEASUREMENT,
     OUTPUT,
     Json,
+    Memory,
     Plot,
     Threads,
+    allowing,
     app,
     console,
     emit,
@@ -145,6 +147,7 @@ def scaling(
         ),
     ] = None,
     plot: Plot = None,
+    memory: Memory = None,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
@@ -179,7 +182,7 @@ def scaling(
 
     where = target.rpartition(":")[0]
     typer.echo(f"note: executing {where or target} to build the models", err=True)
-    with using(threads), running(where):
+    with allowing(memory, None), using(threads), running(where):
         factory = load_factory(target)
         inputs = _inputs(factory, source, batch, asked)
         with status("scaling") as told:

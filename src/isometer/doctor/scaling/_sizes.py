@@ -106,7 +106,7 @@ def taken(
 
 def _checked(values: Sequence[int] | None, name: str, example: str) -> list[int]:
     found = [] if values is None else list(values)
-    return sorted({whole_number(one, f"one of {name}", high=WIDEST, fix=f"pass {example}") for one in found})
+    return sorted({whole_number(one, f"one of {name}", high=WIDEST, fix=f"pass {name}={example}") for one in found})
 
 
 def build(factory: Factory, size: Size, seed: int) -> Built:
