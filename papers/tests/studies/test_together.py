@@ -111,6 +111,19 @@ def test_two_steps_together_are_those_of_autograd_alone(make: Any, shape: tuple[
             assert torch.allclose(one, two, rtol=1e-9)
 
 
+@pytest.mark.parametrize("name", DENSE)
+def test_dense_networks_without_written_steps_are_together_as_well(name: str) -> None:
+    """As on a card, where steps are not written out."""
+    models = [noisy(DENSE[name](seed)).train() for seed in range(3)]
+    others = [copy.deepcopy(model) for model in models]
+    together = applied_together(Stack(models))
+    assert together is not None
+    inputs, _ = batch(12)
+    found = together(inputs.transpose(0, 1).flatten(1, 2)).view(10, 3, -1)
+    for i, model in enumerate(others):
+        assert torch.allclose(found[:, i], model(inputs[i]), rtol=1e-9)
+
+
 @pytest.mark.parametrize("units", [False, True])
 def test_clipping_takes_the_norms_of_each_network(units: bool) -> None:
     """Networks of very different size, which the norms of all together would treat alike."""

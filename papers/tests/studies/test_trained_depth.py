@@ -365,8 +365,8 @@ def test_figures_of_one_setup_share_cells() -> None:
         name: {cell.text for cell in make_job(find(name), find(name).quick).cells}
         for name in ("003/fig-3a", "003/fig-4", "001/fig-A.1")
     }
-    assert len(texts["003/fig-3a"] & texts["003/fig-4"]) == 3 * 8  # three depths, eight runs
-    assert len(texts["001/fig-A.1"] & texts["003/fig-4"]) == 2 * 2 * 8  # Xavier and iterative, two depths, eight runs
+    assert len(texts["003/fig-3a"] & texts["003/fig-4"]) == 3  # three depths, the runs of each in one cell
+    assert len(texts["001/fig-A.1"] & texts["003/fig-4"]) == 2 * 2  # Xavier and iterative, two depths
 
 
 @pytest.mark.slow

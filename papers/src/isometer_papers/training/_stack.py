@@ -185,6 +185,19 @@ def _group_norm(stack: Stack, layer: Any, name: str) -> Apply:
     return lambda x: nn.functional.group_norm(x, groups, weight, bias, layer.eps)
 
 
+def _layer_norm(stack: Stack, layer: Any, name: str) -> Apply:
+    weight, bias = (stack.parameters.get(f"{name}{one}") for one in ("weight", "bias"))
+
+    def apply(x: Tensor) -> Tensor:
+        y = nn.functional.layer_norm(x.view(len(x), len(stack), -1), layer.normalized_shape, eps=layer.eps).view(
+            x.shape
+        )
+        y = y if weight is None else y * weight
+        return y if bias is None else y + bias
+
+    return apply
+
+
 def _fixup_block(stack: Stack, block: Any, name: str) -> Apply:
     """As `FixupBlock`, with biases and factors of every network for its own channels."""
     first, second, shortcut = (
@@ -215,5 +228,6 @@ _MADE: dict[type[nn.Module], Callable[[Stack, Any, str], Apply]] = {
     nn.BatchNorm2d: _batch_norm,
     BatchNormParts: _batch_norm_in_parts,
     nn.GroupNorm: _group_norm,
+    nn.LayerNorm: _layer_norm,
     FixupBlock: _fixup_block,
 }
