@@ -150,7 +150,7 @@ def test_nothing_is_left_behind() -> None:
     assert find("serpent") is find("ouroboros") is find_call("sinc", (), {}) is find_torch(Snake()) is None
     model = chain()
     assert extract(model, probe(model, torch.randn(6, 32))) is None
-    with pytest.raises(ActivationError, match="'relu' cannot be taken out"):
+    with pytest.raises(ActivationError, match="'relu' is not registered"):
         unregister_activation("relu")
 
 

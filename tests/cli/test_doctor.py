@@ -189,7 +189,7 @@ def test_errors_name_what_to_do(model_file: Path, tmp_path: Path) -> None:
     assert "width" in error("doctor", f"{model_file}:needs")
     assert "expected a torch.nn.Module" in error("doctor", f"{model_file}:nothing")
     assert "positive whole numbers" in error("doctor", f"{model_file}:make", "--shape", "3,x")
-    assert "at least 1" in error("doctor", f"{model_file}:make", "--n", "0")
+    assert "a whole number from 1" in error("doctor", f"{model_file}:make", "--n", "0")
     assert "need a TARGET" in error("doctor", "--html", "x.html")
     (tmp_path / "broken.py").write_text("def make(:\n")
     assert "not valid Python" in error("doctor", f"{tmp_path / 'broken.py'}:make")

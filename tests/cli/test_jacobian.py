@@ -17,7 +17,7 @@ def test_the_law_of_a_network(tmp_path: Path) -> None:
     assert (tmp_path / "j.png").stat().st_size > 1000
     card = printed("jacobian", "--activation", "tanh", "--depth", "3", "--weights", "orthogonal")
     assert "singular values by share" in card
-    assert "relu behind a skip" in error("jacobian", "--network", "input(8) > repeat(residual(act('relu') > dense), 2)")
+    assert "relu after a skip" in error("jacobian", "--network", "input(8) > repeat(residual(act('relu') > dense), 2)")
     assert "--eval applies to a --model" in error("jacobian", "--eval")
 
 

@@ -99,7 +99,7 @@ def test_text_and_options_mean_one_network() -> None:
     card = as_json("explain", "--network", text, "--cosine", "0.3", "--depth", "7")
     assert card["path"]["cosine"][-1] == pytest.approx(short[0][-1], abs=1e-12)
     assert card["norm_position"] == "post"
-    assert "--network brings its own gain" in error("explain", "--network", text, "--gain", "2")
+    assert "--network already sets the gain" in error("explain", "--network", text, "--gain", "2")
 
 
 COMPOSITIONS = (

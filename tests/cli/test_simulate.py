@@ -99,8 +99,8 @@ def test_what_a_network_leaves_no_room_for(tmp_path: Path) -> None:
     text = "repeat(dense > act('tanh'), 3)"
     np.save(tmp_path / "x.npy", np.ones((3, 5)))
     for options, message in (
-        (["--network", text, "--depth", "3"], "--network brings its own depth"),
-        (["--network", text, "--norm-position", "post"], "brings its own norm-position"),
+        (["--network", text, "--depth", "3"], "--network already sets the depth"),
+        (["--network", text, "--norm-position", "post"], "already sets the norm-position"),
         (["--network", "missing.json"], "cannot read the spec"),
         (["--network", "repeat(dens, 3)"], "did you mean 'dense'"),
         (["--network", "__import__('os')"], "unknown step"),

@@ -38,7 +38,7 @@ def test_command_on_a_terminal_and_its_errors(tmp_path: Path) -> None:
         (["--trial", "5"], "need --treat"),
         (["--treat", "--save", "x.pt"], "safetensors"),
         (["--treat", "nonsense"], "unknown prescription"),
-        (["--treat", "--trial", "0"], "at least 1"),
+        (["--treat", "--trial", "0"], "a whole number from 1"),
     ):
         assert words in error("doctor", "mlp-relu-default-10", *arguments)
 

@@ -82,7 +82,7 @@ def test_debian_package(tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     [
         ("print('first', file=sys.stderr); print('no route', file=sys.stderr); sys.exit(1)", "failed: no route"),
         ("sys.exit(3)", "failed: no message"),
-        ("pass", r"expected one \.tgz file, 0 came"),
+        ("pass", r"expected one \.tgz file, got 0"),
         ("open('a.tgz', 'w').close()", "cannot read the archive"),
     ],
 )

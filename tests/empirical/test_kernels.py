@@ -228,12 +228,15 @@ def test_a_pass_that_differs_every_time_is_noticed() -> None:
         ({"method": "fast"}, "method is 'fast'; expected one of auto"),
         ({"mode": "test"}, "mode is 'test'; expected 'train'"),
         ({"by": 3}, "by is 3; expected 'layer'"),
-        ({"draws": 0}, "draws is 0; expected a whole number of at least 1"),
+        ({"draws": 0}, "draws is 0; expected a whole number from 1"),
         ({"batch": "text"}, "batch is a str without a tensor"),
         ({"batch": torch.ones(0, 4)}, "expected at least one sample"),
-        ({"output": lambda y: y.sum()}, "output=… gave shape (); expected a tensor whose first axis is the 5 samples"),
+        (
+            {"output": lambda y: y.sum()},
+            "output=… returned shape (); expected a tensor whose first axis is the 5 samples",
+        ),
         ({"output": lambda y: y.detach()}, "the output has no derivative with respect to the parameters"),
-        ({"other": torch.ones(2, 4).double(), "output": lambda y: y[:, : len(y)]}, "have 3 and 2 outputs a sample"),
+        ({"other": torch.ones(2, 4).double(), "output": lambda y: y[:, : len(y)]}, "have 3 and 2 outputs per sample"),
     ],
 )
 def test_bad_input_gets_one_line(arguments: dict[str, Any], message: str) -> None:

@@ -220,7 +220,7 @@ def test_reports_that_cannot_be_drawn_are_refused(measured: dict[str, Any]) -> N
     for draw in (doctor_page, notebook_html, printed):
         with pytest.raises(IsometerError, match="the report is of schema 2; expected 1"):
             draw({**measured, "schema": 2})
-        with pytest.raises(IsometerError, match=r"metric 'rms' has 2 numbers for 81 layers; expected as many"):
+        with pytest.raises(IsometerError, match=r"metric 'rms' has 2 numbers for 81 layers; expected one per layer"):
             draw({**measured, "metrics": {"rms": [1.0, 2.0]}})
 
 

@@ -127,7 +127,7 @@ def test_what_a_step_does() -> None:
         ({"predicted": 0.0, "actual": 0.0, "output_change": 0.0}, "One step changes neither the loss nor the outputs."),
         ({"actual": "inf"}, "One step and the loss is not finite; the gradient predicts −0.05."),
         ({"actual": None}, "One step and the loss is not finite"),
-        ({"actual": -0.01}, "Loss −0.01 by one step; the gradient predicts −0.05: less than half of it comes true."),
+        ({"actual": -0.01}, "Loss −0.01 by one step; the gradient predicts −0.05: less than half of that happens."),
         ({"output_change": 0.998}, "Outputs change by 1 times their size."),
         ({"output_change": None}, "Outputs change by an unknown amount."),
         ({"output_change": 3.0}, "Outputs change by 3 times their size."),

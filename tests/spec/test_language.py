@@ -216,7 +216,7 @@ BAD = (
     ("attention", "no sequence"),
     ("dropout(1)", "probability below 1"),
     ("bias(-1)", "bias is -1"),
-    ("repeat(dense(gain=[1, 2]) > act('tanh'), 3) > dense", "one per turn"),
+    ("repeat(dense(gain=[1, 2]) > act('tanh'), 3) > dense", "one per repetition"),
     ("__import__('os')", "unknown step"),
     ("dense(*[3])", "star"),
     ("dense(**{})", "star"),

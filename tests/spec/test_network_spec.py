@@ -49,7 +49,7 @@ def test_an_activation_value_is_written_as_text() -> None:
         ({"depth": 0}, "depth is 0; expected a whole number from 1 to 10000000"),
         ({"depth": 2.5}, "depth is 2.5; expected a whole number"),
         ({"width": 0}, "width is 0; expected a whole number from 1 to 10000000 — pass the number of features"),
-        ({"width": (8, 4), "depth": 3}, "width has 2 numbers, depth is 3; expected as many — drop depth"),
+        ({"width": (8, 4), "depth": 3}, "width has 2 numbers, depth is 3; expected the same number — drop depth"),
         ({"weights": "normal"}, "unknown weights 'normal'; did you mean .xavier-normal.* expected one of gaussian"),
         ({"norm": "bacth"}, "unknown norm 'bacth'; did you mean 'batch'"),
         ({"norm": 3}, "norm is 3; expected a Norm, a name or None"),

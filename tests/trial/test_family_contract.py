@@ -12,6 +12,9 @@ from isometer.trial._faults import FAULTS, NotApplicable
 from isometer.trial._members import specimen
 from isometer.trial._tasks import Task, task_named
 
+# Some architectures of the library are compiled when they are imported.
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+
 DATA = {"fashion-mnist", "mnist", "cifar10", "denoise", "rows"}  # tasks that load a data set
 
 

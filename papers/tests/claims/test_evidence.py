@@ -147,7 +147,7 @@ def test_the_policy_is_documented() -> None:
         ({"reading": "x", "charity": "mercy"}, "unknown charity of 000/t"),
         ({"reading": 3}, "`reading` of 000/t is 3; expected text"),
         ({"place": "eq. 1"}, "000/t has no `reading`"),
-        ("x", "000/t is no entry"),
+        ("x", "000/t is not an entry"),
     ],
 )
 def test_bad_entries_get_one_line(entry: object, told: str) -> None:

@@ -17,14 +17,15 @@ RNG = np.random.default_rng
 # --- verdicts ------------------------------------------------------------
 
 REFUTED = {
+    "001/alg-C.5:goal",
     "001/alg-C.5:sign",
     "001/claim-6.spectrum:factor",
     "001/claim-6.spectrum:interval",
     "001/cor-6.4",
-    "001/cor-C.6",
     "001/cor-C.19:multiplicity",
     "001/cor-C.3",
     "001/cor-C.3:strict",
+    "001/cor-C.6",
     "001/def-6.5:rectangular",
     "001/eq-C.48:from-cor-C.6",
     "001/fig-C.10:standard",
@@ -44,7 +45,10 @@ REFUTED = {
     "001/op-6.4:rectangular",
     "001/tab-C.1:rank",
     "001/thm-6.1:proof-idea",
+    "001/thm-6.5:gap-bound",
+    "001/thm-6.5:rotations",
     "001/thm-C.10",
+    "001/thm-C.4:law",
     "001/weingarten:eq-C.25",
 }
 SIMULATED = {"001/alg-C.5:sign", "001/fig-C.10:standard", "001/tab-C.1:rank", "001/weingarten:eq-C.25"}

@@ -158,7 +158,7 @@ Layers = Annotated[
 
 
 @dataclass(frozen=True)
-class Examination:
+class ExaminationOptions:
     """What is examined besides the target, with which input, and how."""
 
     network: NetworkText = None
@@ -192,7 +192,7 @@ class Examination:
 
 
 @dataclass(frozen=True)
-class Repair:
+class RepairOptions:
     """Whether and how a copy is repaired, and what becomes of it."""
 
     treat: Treat = None
@@ -201,7 +201,7 @@ class Repair:
 
 
 @dataclass(frozen=True)
-class Result:
+class ResultOptions:
     """Where the report goes, what it is compared with, and how long its table is."""
 
     html: Html = None

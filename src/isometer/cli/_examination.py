@@ -15,7 +15,7 @@ from isometer.cli._shared import status
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
-    from isometer.cli._doctor_options import Examination
+    from isometer.cli._doctor_options import ExaminationOptions
     from isometer.doctor._loading import Target
 
 _FEW = 4  # samples of a batch that says how much a larger one takes
@@ -55,7 +55,7 @@ class Prepared:
         return None if self.more is None else map(self.more, itertools.count(1))
 
 
-def examined_target(target: str | None, options: Examination) -> Target:
+def examined_target(target: str | None, options: ExaminationOptions) -> Target:
     """The model that a command names, with the weights of a checkpoint if there is one."""
     from isometer.doctor._loading import load_target, load_weights, network_target
 

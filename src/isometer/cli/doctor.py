@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from isometer.cli._checkpoint_runs import check_alone, checkpoint_series, finish, run_of
-from isometer.cli._doctor_options import Examination, Repair, Result
+from isometer.cli._doctor_options import ExaminationOptions, RepairOptions, ResultOptions
 from isometer.cli._examination import (
     StressOptions,
     diagnosed,
@@ -64,9 +64,9 @@ class DoctorCommand(OptionalTreat):
 @app.command(cls=DoctorCommand)
 @takes_options
 def doctor(
-    options: Examination,
-    repair: Repair,
-    result: Result,
+    options: ExaminationOptions,
+    repair: RepairOptions,
+    result: ResultOptions,
     target: Annotated[
         str | None,
         typer.Argument(
@@ -122,7 +122,7 @@ def doctor(
             _examine_model(target, options, repair, result, threads, as_json)
 
 
-def _check_gallery(options: Examination, repair: Repair, result: Result) -> None:
+def _check_gallery(options: ExaminationOptions, repair: RepairOptions, result: ResultOptions) -> None:
     """Refuse options that need a model of one's own."""
     given = (options.checkpoint, options.checkpoints, result.baseline, result.html, repair.treat)
     if any(option is not None for option in given) or input_file(options.source) is not None:
@@ -133,7 +133,12 @@ def _check_gallery(options: Examination, repair: Repair, result: Result) -> None
 
 
 def _examine_run(
-    target: str | None, options: Examination, repair: Repair, result: Result, threads: int | None, as_json: bool
+    target: str | None,
+    options: ExaminationOptions,
+    repair: RepairOptions,
+    result: ResultOptions,
+    threads: int | None,
+    as_json: bool,
 ) -> None:
     """The checkpoints of one run, or of two."""
     check_alone(
@@ -156,7 +161,12 @@ def _examine_run(
 
 
 def _examine_model(
-    target: str | None, options: Examination, repair: Repair, result: Result, threads: int | None, as_json: bool
+    target: str | None,
+    options: ExaminationOptions,
+    repair: RepairOptions,
+    result: ResultOptions,
+    threads: int | None,
+    as_json: bool,
 ) -> None:
     """One state of a model: report, kernel and treatment; the exit code says whether it trains."""
     from isometer.doctor._loading import load_baseline
@@ -196,7 +206,7 @@ def _user_code(target: str | None, threads: int | None) -> Iterator[None]:
 
 
 def _document(
-    report: Any, panel: dict[str, Any] | None, treatment: Any, earlier: dict[str, Any] | None, result: Result
+    report: Any, panel: dict[str, Any] | None, treatment: Any, earlier: dict[str, Any] | None, result: ResultOptions
 ) -> dict[str, Any]:
     """The report as data, with everything that was asked for besides."""
     from isometer.doctor.diagnosis._comparison import compare
@@ -212,7 +222,7 @@ def _document(
     return document
 
 
-def _write(document: dict[str, Any], target: str | None, result: Result, as_json: bool) -> None:
+def _write(document: dict[str, Any], target: str | None, result: ResultOptions, as_json: bool) -> None:
     """Page, JSON or tables."""
     if result.html is not None:
         from isometer.report._doctor_page import save_page

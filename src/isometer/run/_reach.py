@@ -108,7 +108,7 @@ class _Walk:
                 self._follow(text, part)
         self._busy = False
 
-    def _follow(self, text: ModuleText, part: _Part) -> None:
+    def _follow(self, text: ModuleText, part: _Fragment) -> None:
         for module in part.loads:
             self._load(module)
         for names in part.names:
@@ -220,7 +220,7 @@ class _Walk:
 
 
 @dataclass
-class _Part:
+class _Fragment:
     """A statement: its text, and what it names."""
 
     text: str = ""
@@ -231,8 +231,8 @@ class _Part:
 
 
 @lru_cache(maxsize=65536)
-def _normal(module: str, is_package: bool, node: ast.stmt) -> _Part:
-    part = _Part()
+def _normal(module: str, is_package: bool, node: ast.stmt) -> _Fragment:
+    part = _Fragment()
     writer = _Writer(module, is_package, part)
     part.text = "".join(writer.written(node))
     return part
@@ -241,7 +241,7 @@ def _normal(module: str, is_package: bool, node: ast.stmt) -> _Part:
 class _Writer:
     """Writes a tree by kinds of nodes and their fields, the same in every version of Python."""
 
-    def __init__(self, module: str, is_package: bool, part: _Part) -> None:
+    def __init__(self, module: str, is_package: bool, part: _Fragment) -> None:
         self._module, self._is_package, self._part = module, is_package, part
         self._typed: list[bool | None] = [False]  # whether annotations count here; None: their text alone
 

@@ -201,7 +201,7 @@ def test_modules_of_torch_are_their_own_place() -> None:
     by_name = {one.modules: one for one in found(model)}
     assert (by_name["1",].deviation, by_name["1",].where) == (3.0, "")
     assert by_name["1",].advice == "Remove the dropout of 95% in `1`."
-    assert by_name["3",].advice == "Remove `softmax()` behind the readout in `3`."
+    assert by_name["3",].advice == "Remove `softmax()` after the readout in `3`."
     x = torch.randn(SAMPLES, WIDTH)
     both = without(without(model, by_name["1",]), by_name["3",])
     torch.testing.assert_close(both(x), model[2](model[0](x)))
@@ -595,7 +595,7 @@ def test_activations_behind_the_readout() -> None:
         model.register_forward_hook(After(activations[name]))
         worst = found(model)[0]
         assert (worst.deviation, worst.modules) == (2.0, ("",))
-        assert f"`{name}()` behind the readout" in worst.advice
+        assert f"`{name}()` after the readout" in worst.advice
     assert all(one.deviation < 1 for one in found(nn.Sequential(nn.Linear(WIDTH, 3), nn.LogSoftmax(-1))))
 
 

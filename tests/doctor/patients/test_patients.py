@@ -237,7 +237,7 @@ def test_errors_name_the_fix() -> None:
     with pytest.raises(IsometerError, match="did you mean 'mlp-relu-50'"):
         patient("mlp_relu_50")
     one = patient("mlp-relu-10")
-    with pytest.raises(IsometerError, match="n is 0; expected at least one"):
+    with pytest.raises(IsometerError, match="the number of samples is 0; expected a whole number"):
         one.example(0)
     with pytest.raises(IsometerError, match="data is 'cifar'; expected 'gaussian'"):
         one.example(data="cifar")

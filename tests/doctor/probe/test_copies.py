@@ -105,6 +105,6 @@ def test_treatment_and_monitor_leave_the_model_alone() -> None:
 def test_treatment_refuses_a_copy_that_leads_back() -> None:
     model, x = prepare(hook_over_the_model)
     before = state(model)
-    with short_trainings(), pytest.raises(IsometerError, match="holds the model itself"):
+    with short_trainings(), pytest.raises(IsometerError, match="refers to the model itself"):
         treat(model, diagnose(model, x, redraws=3), batch=x)
     assert state(model) == before

@@ -272,7 +272,7 @@ def test_values_show_themselves() -> None:
     ("options", "words"),
     [
         ({"widths": [32]}, "at least two"),
-        ({"widths": [32, 0]}, "positive whole numbers"),
+        ({"widths": [32, 0]}, "expected a whole number from 1"),
         ({"metrics": ["rank"], "steps": 0}, "unknown metric"),
         ({"optimizer": "lion"}, "unknown optimizer"),
         ({"aim": "ntk"}, "unknown parametrisation"),

@@ -121,7 +121,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "abstract class": (optim.Optimizer, "no default rate"),
     "class that wants more": (_Wants, "no default rate"),
     "function of the model": (lambda model: optim.SGD(model.parameters(), lr=1), "does not take parameters"),
-    "function that makes none": (lambda parameters: 3, "gives a int"),
+    "function that makes none": (lambda parameters: 3, "returns a int"),
     "rate zero": (lambda parameters: optim.SGD(parameters, lr=0.0), "rate 0"),
     "another model's": (optim.SGD(mlp().parameters(), lr=0.1), "does not have"),
 }

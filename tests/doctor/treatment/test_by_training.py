@@ -528,7 +528,7 @@ def test_norms_and_freezing() -> None:
     nn.init.constant_(model[1].weight, 9.0)
     reset_norms_(model, modules=["1"])
     assert (model[1].eps, model[1].training, model[1].weight.tolist()) == (1e-5, True, [1.0] * 4)
-    with pytest.raises(IsometerError, match="nothing is frozen"):
+    with pytest.raises(IsometerError, match="no parameter is frozen"):
         unfreeze_(model)
 
 

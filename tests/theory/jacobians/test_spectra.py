@@ -266,7 +266,7 @@ def test_batch_norm_of_a_large_batch() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("input(8) > repeat(residual(act('relu') > dense), 2)", "relu behind a skip"),
+        ("input(8) > repeat(residual(act('relu') > dense), 2)", "relu after a skip"),
         ("input(8) > repeat(residual(dense) > act('relu'), 2)", "not Gaussian"),
         ("input(8) > residual(act('relu'))", "no weights separate it from its skip"),
         ("input(8) > dense(weights='asymmetric')", "entries have a mean"),

@@ -23,7 +23,7 @@ CLASSES: dict[FailureClass, str] = {
 """What each class of failure means."""
 
 CHARITY: dict[Charity, str] = {
-    "slip": "a sign, index, exponent, factor or symbol that the statement's own proof or use has otherwise",
+    "slip": "a sign, index, exponent, factor or symbol that differs in the statement's own proof or use",
     "corner": "a set of measure zero, a size at which the statement has no content, or < for ≤",
     "expectation": "an expectation, or 'almost surely', that is left out where the proof takes it",
     "convention": "an orientation, norm or scaling that differs from the definition and is fixed by the use",

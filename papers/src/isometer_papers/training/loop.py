@@ -135,7 +135,7 @@ def fit_together(
     """
     if len({len(models), len(sets), len(seeds), len(measures)}) > 1 or not models:
         given = f"{len(models)} networks, {len(sets)} sets, {len(seeds)} seeds and measures of {len(measures)}"
-        raise IsometerError(f"there are {given}; expected as many of each, one at least")
+        raise IsometerError(f"there are {given}; expected the same number of each, at least one")
     training = _Training(models, sets, recipe, seeds, measures, every, test, checkpoint, pause, device)
     if len(models) == 1 or training.together:
         return training.complete()
