@@ -20,6 +20,8 @@ def source_path(module: str) -> Path | None:
         ('__init__.py', True)
     """
     top, *rest = module.split(".")
+    if top == "__main__":  # a script, or what is typed: it has no name to be found by
+        return None
     spec = importlib.util.find_spec(top)  # of a dotted name, find_spec would import the parents
     if spec is None or spec.origin is None:
         return None
