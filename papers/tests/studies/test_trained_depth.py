@@ -40,7 +40,7 @@ from isometer_papers.studies.daneshmand2021.trained import (
 )
 from isometer_papers.studies.daneshmand2021.trained_convolutions import draw_table, read_convolutions, read_table
 from isometer_papers.studies.joudaki2024.trained_depth import read_clipping
-from isometer_papers.training import Sets, fit
+from isometer_papers.training import Sets, fit_together
 
 TINY: dict[str, Any] = {
     "scheme": "Xavier",
@@ -98,7 +98,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Sets:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint after every epoch."""
-    monkeypatch.setitem(fit.__kwdefaults__, "pause", 0.0)
+    monkeypatch.setitem(fit_together.__kwdefaults__, "pause", 0.0)
 
 
 # --- cells ---------------------------------------------------------------

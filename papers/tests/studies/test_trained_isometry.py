@@ -24,7 +24,7 @@ from isometer_papers.studies._settings import overridden
 from isometer_papers.studies._study import Reading, Study
 from isometer_papers.studies.cells.isometry_training import isometry_training_cell, weight_gaps
 from isometer_papers.studies.joudaki2024 import trained_isometry, trained_weights
-from isometer_papers.training import fit, image_sets
+from isometer_papers.training import fit_together, image_sets
 
 Array = np.ndarray[Any, Any]
 BY_ID = {study.id: study for study in (*trained_isometry.STUDIES, *trained_weights.STUDIES)}
@@ -94,7 +94,7 @@ class Stopped(Exception):
 
 
 def test_a_cell_that_was_interrupted_ends_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(fit.__kwdefaults__, "pause", 0.0)  # every epoch is kept
+    monkeypatch.setitem(fit_together.__kwdefaults__, "pause", 0.0)  # every epoch is kept
     kept: list[bytes] = []
 
     def keep(state: bytes) -> None:

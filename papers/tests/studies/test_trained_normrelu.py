@@ -24,7 +24,7 @@ from isometer_papers.studies._running import make_job
 from isometer_papers.studies.agarwal2021.curves import ahead, best, edges_told
 from isometer_papers.studies.agarwal2021.hyperparameters import TABLE, used_by
 from isometer_papers.studies.cells.normrelu_training import METHODS, held_out, network, rates_of, training_cell
-from isometer_papers.training import Recipe, fit, image_sets
+from isometer_papers.training import Recipe, fit, fit_together, image_sets
 
 TRAINED = [f"004/fig-{number}" for number in (1, 3, 4, 5, 7, 8)]
 TINY: dict[str, Any] = {
@@ -75,7 +75,7 @@ def test_a_resumed_cell_is_the_unbroken_one(monkeypatch: pytest.MonkeyPatch) -> 
     whole = training_cell(TINY, 5)
     saved: list[bytes] = []
     with monkeypatch.context() as patch:
-        patch.setitem(fit.__kwdefaults__, "pause", 0.0)  # saves every epoch
+        patch.setitem(fit_together.__kwdefaults__, "pause", 0.0)  # saves every epoch
         training_cell(TINY, 5, Checkpoint(write=saved.append))
     assert len(saved) == 4
     xarray.testing.assert_identical(training_cell(TINY, 5, Checkpoint(saved[1])), whole)

@@ -29,7 +29,7 @@ from isometer_papers.studies.cells.vision_training import (
     vision_cell,
     with_noise,
 )
-from isometer_papers.training import Sets, fit, image_sets
+from isometer_papers.training import Sets, fit_together, image_sets
 
 Array = np.ndarray[Any, Any]
 TINY: dict[str, Any] = {
@@ -72,7 +72,7 @@ def test_resumed_is_unbroken(
 ) -> None:
     """The loop saves after every epoch; the first save ends the first attempt."""
     whole = cell(configuration, 3)
-    monkeypatch.setitem(fit.__kwdefaults__, "pause", 0.0)
+    monkeypatch.setitem(fit_together.__kwdefaults__, "pause", 0.0)
     saved: list[bytes] = []
 
     def write(state: bytes) -> None:
