@@ -13,10 +13,10 @@ import pytest
 
 import isometer
 from isometer.data import find
+from isometer.doctor.stress._plans import PLANS
 from support import ROOT
 from support.command import invoke
 from support.site import (
-from isometer.doctor.stress._plans import PLANS
     CHECKER,
     COMPANION,
     FLAGS,
