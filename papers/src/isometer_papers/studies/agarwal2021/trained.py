@@ -185,7 +185,7 @@ FIGURE_7 = Study(
     "In MLPs of depth 32 and 64 the two activations train and generalise very similarly.",
     {"NormReLU and SeLU": "very similar"},
     training_cell,
-    scale("quick", ["MLP"], [32, 64], _TWINS, mlp_rates=_SMALLER, runs=8, reading={"chosen": "common"}),
+    scale("quick", ["MLP"], [32, 64], _TWINS, reading={"chosen": "common"}),
     paper_scale("fig-7", reading={"chosen": "common"}),
     draw_accuracies,
     read_twins,
