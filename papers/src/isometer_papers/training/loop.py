@@ -215,7 +215,8 @@ class _Training:
         self.models, self.recipe, self.seeds = list(models), recipe, list(seeds)
         self.every, self.test, self.checkpoint, self.pause, self.device = every, test, checkpoint, pause, device
         self.channels_last = recipe.fast and _wants_channels_last(models[0], sets[0], device)
-        self.together = recipe.fast and can_be_together(models[0])
+        # A monitor hangs on the modules, which a stack does not call.
+        self.together = recipe.fast and not recipe.watch and can_be_together(models[0])
         self.sets, self.measures = list(sets), [dict(one) for one in measures]
 
     def complete(self) -> list[xarray.Dataset]:
