@@ -148,16 +148,11 @@ class _BatchNorm:
 
     def forward(self, x: Tensor) -> Tensor:
         self.x = x.view(len(x), -1)
-        y, *self.statistics = torch.native_batch_norm(  # type: ignore[call-arg]
-            self.x,
-            self.factors,
-            self.offsets,
-            *self.running,
-            True,
-            self.momentum,
-            self.eps,  # type: ignore[arg-type]
+        y, *self.statistics = _aten.native_batch_norm(
+            self.x, self.factors, self.offsets, *self.running, True, self.momentum, self.eps
         )
-        return y.view(x.shape)
+        normalised: Tensor = y
+        return normalised.view(x.shape)
 
     def backward(self, g: Tensor) -> Tensor:
         back: Tensor
