@@ -39,7 +39,11 @@ EXECUTION = "Execution"
 Workers = Annotated[
     int | None,
     typer.Option(
-        "--workers", metavar="N", help="Number of processes; one per core by default.", rich_help_panel=EXECUTION
+        "--workers",
+        metavar="N",
+        max=10_000,
+        help="Number of processes; one per core by default.",
+        rich_help_panel=EXECUTION,
     ),
 ]
 """The option `--workers` of commands that do long work."""

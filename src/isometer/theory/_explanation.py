@@ -134,10 +134,10 @@ class Explanation(Drawn):
 
     @property
     def _gradients_over_depth(self) -> str:
-        known = [row for row in self.outlook if row.log10_gradient_factor is not None]
+        known = [(row.depth, log10) for row in self.outlook if (log10 := row.log10_gradient_factor) is not None]
         if not known:
             return "What gradients do over depth is not known here."
-        factors = ", ".join(f"{10**row.log10_gradient_factor:.3g} over {row.depth}" for row in known[:2])  # type: ignore[operator]
+        factors = ", ".join(f"{_factor(log10)} over {depth}" for depth, log10 in known[:2])
         return f"Gradient norms change toward the input by a factor {factors} layers."
 
     @property
@@ -318,6 +318,11 @@ def _kernel(layer: ChainLayer) -> KernelMap:
     mixed = renewed or (layer.norm == "none" and layer.family.homogeneous)
     strength = layer.branch_strength if mixed else None
     return KernelMap(layer.activation, norm=layer.norm, norm_position=place, residual=strength)
+
+
+def _factor(log10: float) -> str:
+    """A factor in three digits, as a power of ten where no float holds it."""
+    return f"{10**log10:.3g}" if abs(log10) < 300 or math.isinf(log10) else f"10^{log10:.0f}"
 
 
 def _outlook(layer: ChainLayer, kernel: KernelMap) -> tuple[DepthOutlook, ...]:

@@ -20,6 +20,9 @@ from isometer.theory.kernels._layer_maps import Layers, Place
 from isometer.theory.kernels._length_map import SignalFamily
 from isometer.theory.prediction._forward import Forward
 
+LEAST_OWN = 1e-12
+"""Share of a variance that is not the bias's, below which the cosine of the weights' part has too few digits."""
+
 
 @dataclass(frozen=True)
 class ChainLayer:

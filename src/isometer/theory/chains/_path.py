@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from isometer.errors import IsometerError
 from isometer.spec import Chain
-from isometer.theory.chains._layer import ChainLayer
+from isometer.theory.chains._layer import LEAST_OWN, ChainLayer
 from isometer.theory.kernels._layer_maps import Layers, Stage, cosine_of
 
 Floats = NDArray[np.float64]
@@ -118,5 +118,10 @@ def _handed_on(network: Layers, near: Floats, far: Floats, log_p: float, carried
     if network.residual is not None or network.bias == 0.0:
         return float(cosine_of(near, far)), float(near), carried
     own = -math.expm1(math.log(network.bias) - log_p)  # the part of the variance that is not the bias's
+    if not own > LEAST_OWN:
+        raise IsometerError(
+            f"the bias variance {network.bias:g} drowns what the weights carry, so that no digit of their cosine is "
+            "left; expected less than 1e12 times as much — pass a smaller bias variance"
+        )
     gap = float(near) / own
     return 1.0 - gap, gap, carried

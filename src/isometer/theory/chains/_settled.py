@@ -16,7 +16,7 @@ from isometer.serialize import json_data
 from isometer.spec import Act, Chain, Norm, Repeat, Spec, Step
 from isometer.spec._program import layers
 from isometer.spec._steps import walk
-from isometer.theory.chains._layer import ChainLayer, uncovered
+from isometer.theory.chains._layer import LEAST_OWN, ChainLayer, uncovered
 from isometer.theory.kernels._layer_maps import Stage
 from isometer.theory.kernels._length_map import SignalFamily
 from isometer.theory.networks import exchangeable_path
@@ -112,9 +112,10 @@ def settled(layer: ChainLayer, *, mean_square: float = 1.0) -> Settled:
         scale = point.correlation_scale
         rate = 1.0 if math.isinf(scale) else (0.0 if scale == 0.0 else math.exp(-1.0 / scale))
         cosine = point.cosine
-        if cosine is not None and point.variance > 0.0 and layer.bias_variance > 0.0:
+        if cosine is not None and cosine < 1.0 and point.variance > 0.0 and layer.bias_variance > 0.0:
             own = (point.variance - layer.bias_variance) / point.variance
-            cosine = 1.0 - (1.0 - cosine) / own
+            # Beside a bias so large that no digit of the weights' share is left, their cosine has none either.
+            cosine = 1.0 - (1.0 - cosine) / own if own > LEAST_OWN else None
         return Settled(point.chi, point.variance, cosine, rate)
     if _grows(layer):
         raise IsometerError(

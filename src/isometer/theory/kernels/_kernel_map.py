@@ -30,6 +30,8 @@ RateForm = Literal["exponential", "algebraic", "superexponential", "none"]
 
 KNIFE_EDGE = 1e-9
 """|κ'(1) − 1| below this (or ten error estimates) counts as κ'(1) = 1."""
+_MOST_RESIDUAL = 1e100  # its square is still a float
+_LEAST_BEND = 1e-150  # and so is the square of its inverse
 _NEAR = 0.5  # beyond this cosine the gap 1 − ρ is the state
 _STRIDE = 0.05  # over which sixteen nodes resolve κ'
 
@@ -85,6 +87,10 @@ class KernelMap(Drawn):
             raise IsometerError(f"norm_position must be 'pre' or 'post'; got {norm_position!r}")
         if residual is not None and not residual > 0:
             raise IsometerError(f"residual strength must be positive, or None for no skip; got {residual!r}")
+        if residual is not None and _MOST_RESIDUAL < residual < math.inf:
+            raise IsometerError(
+                f"residual strength is {residual:g}; expected at most {_MOST_RESIDUAL:g} — pass inf for no skip"
+            )
         self.activation = activation(source)
         self.norm: Norm = norm
         self.norm_position: Position = norm_position
@@ -442,10 +448,12 @@ class KernelMap(Drawn):
         if jumps:
             # the gap is θ²/2 and dθ/dℓ = −Bθ²/3, hence θ ~ 3/(Bℓ)
             bend = self._branch * math.fsum(size**2 * math.exp(-(k**2) / 2) for k, size in jumps) / (2 * math.pi)
-            return 4.5 / bend**2, 2.0
+            return (4.5 / bend**2, 2.0) if bend > _LEAST_BEND else None  # a weak branch may need a C beyond all floats
         # the gap δ obeys dδ/dℓ = −κ''(1)δ²/2
         curvature = self._branch * self.effective.derivative.moments["slope_second"].value
-        return (2.0 / curvature, 1.0) if 0.0 < curvature < math.inf else None  # a cusp of φ′ has a power between
+        return (
+            (2.0 / curvature, 1.0) if _LEAST_BEND < curvature < math.inf else None
+        )  # a cusp of φ′ has a power between
 
     @cached_property
     def rate_exponent(self) -> float | None:
