@@ -48,6 +48,16 @@ _HARMLESS = [
     "unused",
 ]
 
+_OF_PAIRS = TrialRound(
+    sound=0.1,
+    structural=0.25,
+    per_base=2,
+    slowest=0.015,
+    seldom=frozenset(_HARMLESS),
+    rates=3,
+    patience=2,
+)
+
 ROUNDS: Mapping[int, TrialRound] = MappingProxyType(
     {
         1: TrialRound(sound=0.3, structural=0.35, per_base=4, slowest=0.040, seldom=frozenset(), rates=2, patience=1),
@@ -60,15 +70,8 @@ ROUNDS: Mapping[int, TrialRound] = MappingProxyType(
             rates=3,
             patience=2,
         ),
-        3: TrialRound(
-            sound=0.1,
-            structural=0.25,
-            per_base=2,
-            slowest=0.015,
-            seldom=frozenset(_HARMLESS),
-            rates=3,
-            patience=2,
-        ),
+        3: _OF_PAIRS,
+        4: _OF_PAIRS,
     }
 )
 """The rounds by number."""
