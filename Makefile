@@ -12,7 +12,8 @@ EXTRAS := $(if $(filter no,$(TORCH)),test-without-torch,$(if $(filter lowest,$(S
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # One thread per test process: small matrices are slower on two.
-THREADS := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# Bytecode is kept: tests start many Pythons, and each would compile every module again.
+THREADS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 JOBS ?= 2
 
 .PHONY: help setup demo test test-all test-lowest test-newest test-lightning fuzz bench lint types docs pages pictures clean

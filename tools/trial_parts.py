@@ -38,6 +38,8 @@ FOLDER, COSTS = ROOT / "docs" / "trial", ROOT / "benchmarks" / "results" / "doct
 ORDINALS = {1: "first", 2: "second", 3: "third", 4: "fourth", 5: "fifth"}
 LATER = tuple(number for number in ROUNDS if number > 1)
 """The rounds whose families are all sealed."""
+FITTED = 3
+"""The last round to which the doctor's numbers are fitted; the next one judges them."""
 UNDRAWN = "The models have not been drawn yet."
 VERDICTS = ("trains", "slow", "sick", "unknown")
 
@@ -339,7 +341,8 @@ def fit_part() -> str:
 @cache
 def fitted() -> dict[str, Any]:
     """What the doctor's verdict is made of."""
-    return fitted_verdict(FOLDER, fitted_to(FOLDER, _members()))
+    opened = [folder_of(number) for number in ROUNDS if openings(folder_of(number)) and number <= FITTED]
+    return fitted_verdict({folder: fitted_to(folder, _members(folder)) for folder in opened})
 
 
 def families_part(number: int) -> str:

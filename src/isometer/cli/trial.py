@@ -288,7 +288,7 @@ def show_table(
 
 @trial_app.command("fit")
 def fit_verdict(
-    folder: Folder,
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="Folders of rounds of the trial.")],
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE.json", help="Write the fitted numbers.", rich_help_panel=OUTPUT),
@@ -298,9 +298,9 @@ def fit_verdict(
 ) -> None:
     """Fit the doctor's probability of training, and show how reliable it is.
 
-    The fit uses the development half, or all models of a trial whose seal was opened.
+    The fit uses the development half, or all models of a trial whose seal was opened. Several rounds count as one.
 
-    Example: [bold]isometer trial fit docs/trial --plot reliability.png[/]
+    Example: [bold]isometer trial fit docs/trial docs/trial-2 --plot reliability.png[/]
     """
     from isometer.files import write_whole
     from isometer.serialize import json_text
@@ -309,11 +309,11 @@ def fit_verdict(
     from isometer.trial._table import fitted_verdict
 
     with status("fitting"):
-        found = fitted_verdict(folder, fitted_to(folder, read_members(folder)))
+        found = fitted_verdict({folder: fitted_to(folder, read_members(folder)) for folder in folders})
     if not found:
         raise IsometerError(
-            f"{folder} has no stress tests of models with a clear truth; expected some sick and some that train — run "
-            f"isometer trial examine {folder}"
+            f"{' '.join(map(str, folders))} has no stress tests of models with a clear truth; expected some sick and "
+            f"some that train — run isometer trial examine {folders[0]}"
         )
     if out is not None:
         write_whole(out, json_text(found, indent=2) + "\n")
@@ -341,7 +341,7 @@ def fit_verdict(
             )
         page.print(table)
     page.print("Each probability comes from a fit without the model's own group of related families.", highlight=False)
-    next_step(page, f"isometer trial table {folder}")
+    next_step(page, f"isometer trial table {folders[0]}")
 
 
 @trial_app.command("run")

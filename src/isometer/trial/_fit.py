@@ -20,7 +20,7 @@ from scipy import optimize, stats
 
 from isometer.doctor.stress._outlook import Evidence, fitted
 from isometer.trial._members import Member
-from isometer.trial._records import OPTIMIZERS, stresses
+from isometer.trial._records import OPTIMIZERS, later_stresses, stresses
 from isometer.trial._roster import family_named
 from isometer.trial._seal import openings
 
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 KINDS = {"fresh batches": "fresh", "one batch": "one"}
 """What a fit is for, and which batches of the trial it is fitted to."""
 THRESHOLDS: Mapping[str, Mapping[str, Any]] = {
-    "fresh batches": {"trains": 0.8, "sick": 0.7, "keeps_up": [0.6, 0.33]},
+    "fresh batches": {"trains": 0.8, "sick": 0.7, "keeps_up": [0.6, 0.25]},
     "one batch": {"trains": 0.8, "sick": 0.65},
 }
 """Probabilities from which on a model is said to train, and below which it is said to be sick; and the shares of its
@@ -122,9 +122,20 @@ class Cases:
     seen: tuple[Evidence, ...] = ()
 
 
-def cases(folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[str, bool]], batch: str) -> Cases:
-    """Gather them; `clear` says which models are sick, by optimizer."""
-    records = stresses(folder, members).records()
+def cases(
+    folder: Path,
+    members: Sequence[Member],
+    clear: Mapping[str, Mapping[str, bool]],
+    batch: str,
+    *,
+    at_opening: bool = False,
+) -> Cases:
+    """Gather them; `clear` says which models are sick, by optimizer.
+
+    Where a later stress test saw more of a model than the one that its seal was opened for, the later one counts,
+    unless what was known `at_opening` is wanted.
+    """
+    records = stresses(folder, members).records() | ({} if at_opening else later_stresses(folder, members).records())
     rows = []
     for member in members:
         record = records.get(f"{member.name} {batch}")
@@ -139,6 +150,20 @@ def cases(folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[s
         np.array([row[2] for row in rows], dtype=np.bool_),
         tuple(row[3] for row in rows),
         tuple(row[1] for row in rows),
+    )
+
+
+def together(found: Sequence[Cases]) -> Cases:
+    """The cases of several rounds as one; rounds without cases do not count."""
+    known = [one for one in found if one.names]
+    if not known:
+        return Cases((), np.zeros((0, 0)), np.zeros(0, np.bool_), ())
+    return Cases(
+        tuple(name for one in known for name in one.names),
+        np.concatenate([one.features for one in known]),
+        np.concatenate([one.trains for one in known]),
+        tuple(kin for one in known for kin in one.kin),
+        tuple(seen for one in known for seen in one.seen),
     )
 
 
@@ -162,8 +187,9 @@ def judged_cases(
     were fitted, from a fit without their own group. Without targets there is no fit of its own: that with targets
     serves.
     """
-    found = cases(folder, members, clear, batch)
-    if any(member.sealed for member in members):
+    sealed = any(member.sealed for member in members)
+    found = cases(folder, members, clear, batch, at_opening=sealed)
+    if sealed:
         numbers = numbers_at_opening(folder)[_kind(batch)]
         weights = np.array([numbers["constant"], *numbers["weights"]])
         return found, probability(weights, found.features) if found.names else np.zeros(0)
@@ -212,11 +238,15 @@ def reliability_curve(probabilities: Floats, trains: NDArray[np.bool_]) -> list[
     return found
 
 
-def fit(folder: Path, members: Sequence[Member], clear: Mapping[str, Mapping[str, bool]]) -> dict[str, Any]:
-    """The fitted numbers for each kind of batches, and how reliable they are on models they were not fitted to."""
+def fit(rounds: Sequence[tuple[Path, Sequence[Member], Mapping[str, Mapping[str, bool]]]]) -> dict[str, Any]:
+    """The fitted numbers for each kind of batches, and how reliable they are on models they were not fitted to.
+
+    Args:
+        rounds: folder, members and, by optimizer, which of them are sick, of each round of the trial to fit to.
+    """
     answer: dict[str, Any] = {}
     for kind, batch in KINDS.items():
-        found = cases(folder, members, clear, batch)
+        found = together([cases(folder, members, clear, batch) for folder, members, clear in rounds])
         if len(set(found.trains.tolist())) < 2:
             continue  # nothing to fit yet
         weights = logistic(found.features, found.trains)

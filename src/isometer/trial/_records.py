@@ -30,9 +30,9 @@ from isometer.trial._stressed import stress_cell
 from isometer.trial._treated import treated_cell
 from isometer.trial._truth import FIRST_ROUND, RATES, SECOND_ROUND, long_cell, truth_cell
 
-MEMBERS, TRUTHS, CHECKS, OPINIONS, STRESS, CAUSES, TREATED, BASELINES, SEAL = (
+MEMBERS, TRUTHS, CHECKS, OPINIONS, STRESS, LATER, CAUSES, TREATED, BASELINES, SEAL = (
     f"{name}.json"
-    for name in ("members", "truths", "checks", "opinions", "stress", "causes", "treated", "baselines", "seal")
+    for name in ("members", "truths", "checks", "opinions", "stress", "later", "causes", "treated", "baselines", "seal")
 )
 OPTIMIZERS = ("adam", "sgd")
 _SEEDS, _OPINION_SEED = (0, 1, 2), 700
@@ -261,12 +261,24 @@ BATCHES = ("fresh", "one", "gaussian")
 
 def stresses(folder: Path, members: Sequence[Member], batches: Sequence[str] = BATCHES) -> TrialStage:
     """What the stress test sees of every member; all with fresh batches first."""
+    return _stress_stage(folder, STRESS, members, batches)
+
+
+def later_stresses(folder: Path, members: Sequence[Member]) -> TrialStage:
+    """What a stress test of later rules saw of some members, on fresh batches.
+
+    An opened seal keeps the records that it was opened for; later rules are fitted to these.
+    """
+    return _stress_stage(folder, LATER, members, BATCHES[:1])
+
+
+def _stress_stage(folder: Path, name: str, members: Sequence[Member], batches: Sequence[str]) -> TrialStage:
     cells = {
         f"{member.name} {batch}": {**_model(member), "weights": _OPINION_SEED + _turn(member), "batch": batch}
         for batch in batches
         for member in _turns(members)
     }
-    return TrialStage(folder, STRESS, stress_cell, cells, renew=True)
+    return TrialStage(folder, name, stress_cell, cells, renew=True)
 
 
 Pairs = Collection[tuple[str, str]]

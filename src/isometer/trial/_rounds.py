@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from isometer.errors import IsometerError
@@ -48,7 +48,7 @@ _HARMLESS = [
     "unused",
 ]
 
-_OF_PAIRS = TrialRound(
+_THIRD = TrialRound(
     sound=0.1,
     structural=0.25,
     per_base=2,
@@ -61,17 +61,9 @@ _OF_PAIRS = TrialRound(
 ROUNDS: Mapping[int, TrialRound] = MappingProxyType(
     {
         1: TrialRound(sound=0.3, structural=0.35, per_base=4, slowest=0.040, seldom=frozenset(), rates=2, patience=1),
-        2: TrialRound(
-            sound=0.08,
-            structural=0.25,
-            per_base=3,
-            slowest=0.015,
-            seldom=frozenset(_HARMLESS),
-            rates=3,
-            patience=2,
-        ),
-        3: _OF_PAIRS,
-        4: _OF_PAIRS,
+        2: replace(_THIRD, sound=0.08, per_base=3),
+        3: _THIRD,
+        4: replace(_THIRD, per_base=3),
     }
 )
 """The rounds by number."""

@@ -314,10 +314,10 @@ def agreements(folder: Path, members: Sequence[Member]) -> list[Agreement]:
     return found
 
 
-def fitted_verdict(folder: Path, members: Sequence[Member]) -> dict[str, Any]:
-    """The numbers of the doctor's verdict, fitted to these members; see `fit`."""
-    members = distinct(members)
-    return fit(folder, members, clear_truth(verdicts(folder, members)))
+def fitted_verdict(rounds: Mapping[Path, Sequence[Member]]) -> dict[str, Any]:
+    """The numbers of the doctor's verdict, fitted to these members of these trials; see `fit`."""
+    known = {folder: distinct(members) for folder, members in rounds.items()}
+    return fit([(folder, members, clear_truth(verdicts(folder, members))) for folder, members in known.items()])
 
 
 def summary(folder: Path, members: Sequence[Member], *, seed: int = 0) -> dict[str, Any]:

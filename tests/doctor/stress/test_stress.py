@@ -94,6 +94,31 @@ def test_a_model_that_learns_nothing_beside_a_reference_that_does_is_sick(make: 
     assert report.healthy is False
 
 
+def _long_runs(report: Report, steps: int) -> list[float]:
+    assert report.stress is not None
+    return [run.rate for run in report.stress.runs if (run.who, run.steps) == ("model", steps)]
+
+
+def test_a_model_is_called_sick_only_after_long_runs_at_further_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first steps of SGD teach nothing at any rate, and noise decides which rates look best: here the smallest."""
+    plan_of(monkeypatch, Plan("brief", 5, 2, 2, 60, 0))
+    monkeypatch.setattr(_stress, "_promising", lambda runs: sorted(run.rate for run in runs)[:2])
+    monkeypatch.setattr(_stress.Rival, "yardstick", lambda *_: 0.8)
+
+    def verdict(model: nn.Module) -> tuple[str, list[float]]:
+        report = _diagnosed(model, classes(60), optimizer="sgd", budget=1e-6)
+        return report.trains["sgd"].verdict, _long_runs(report, 60)
+
+    said, rates = verdict(mlp())
+    assert said != "sick"
+    assert rates == sorted(rates[:2]) + sorted(rates[2:], reverse=True)
+    assert len(set(rates)) == 5
+    said, rates = verdict(deep(20))
+    assert (said, len(set(rates))) == ("sick", 5)
+    monkeypatch.setattr(_stress, "SECOND_LOOK", 0)
+    assert verdict(mlp())[0] == "sick"
+
+
 @pytest.mark.usefixtures("middle")
 @pytest.mark.parametrize(
     ("loss", "batch"),

@@ -1,4 +1,4 @@
-"""From short runs to a verdict about training: one probability, fitted to the development half of the trial."""
+"""From short runs to a verdict about training: one probability, fitted to models of the trial."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def verdict_at(probability: float, evidence: Evidence, limits: Mapping[str, Any]
 
 @cache
 def fitted() -> Mapping[str, Any]:
-    """The numbers that `isometer trial fit` found on the development half."""
+    """The numbers that `isometer trial fit` found."""
     found: Mapping[str, Any] = json.loads(
         files("isometer.doctor.stress").joinpath("fitted.json").read_text(encoding="utf-8")
     )

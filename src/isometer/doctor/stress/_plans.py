@@ -17,6 +17,8 @@ Tensor = torch.Tensor
 _SMALL = 16  # samples: of smaller batches there are more
 _MOST_TIMES = 4
 _LONG = 0.02  # seconds of a step that several threads may shorten
+SECOND_LOOK = 3
+"""Further rates that a model runs at for long before it is called sick."""
 _REPEATS, _ENOUGH = 5, 0.5  # steps that are timed, and seconds after which fewer do
 
 
@@ -56,7 +58,7 @@ class Plan:
         """
         race = (self.rates + 1) * self.steps + 3 * self.fit
         repaired = 4 * self.steps + self.long
-        return 2 * race + 3 * self.long + repaired
+        return 2 * race + (3 + SECOND_LOOK) * self.long + repaired
 
 
 PLANS = (

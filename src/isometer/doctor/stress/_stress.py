@@ -18,9 +18,10 @@ from isometer.doctor.stress._effects import StepEffects, effects
 from isometer.doctor.stress._material import Batches, Material, material
 from isometer.doctor.stress._objectives import NothingToLearn
 from isometer.doctor.stress._optimizers import OptimizerChoice
-from isometer.doctor.stress._outlook import LEARNED, NOTHING, Evidence, Outlook, outlook
+from isometer.doctor.stress._outlook import LEARNED, NOTHING, Evidence, Outlook, judged, outlook
 from isometer.doctor.stress._plans import (
     PLANS,
+    SECOND_LOOK,
     Cost,
     Plan,
     measured,
@@ -441,15 +442,20 @@ def _outlook(track: Track, choice: OptimizerChoice, plan: Plan, rival: Rival) ->
     early = mine[0].progress
     evidence = _evidence(track, early, mine[0], own_fit, theirs[0], reference_fit)
     if not evidence.decided and chance != -math.inf:
-        steps = plan.steps
+        steps = plan.long or plan.steps
+        repaired, standard = rival.repaired(choice, steps), rival.yardstick(steps)
         if plan.long:
             on = _main(track.material)
             # What was second best so far may do better in the long run.
             longer = track.longer(choice, _promising(mine), plan.long, who="model", on=on)
             beside = track.longer(choice, [theirs[0].rate], plan.long, who="reference", on=on)
             evidence = _evidence(track, early, longer[0], own_fit, beside[0], reference_fit)
-            mine, steps = longer, plan.long
-        evidence = replace(evidence, repaired=rival.repaired(choice, steps), yardstick=rival.yardstick(steps))
+            if judged(replace(evidence, repaired=repaired, yardstick=standard))[0] == "sick":
+                longer += track.longer(choice, _unseen(mine, longer), plan.long, who="model", on=on)
+                longer.sort(key=lambda run: run.end)
+                evidence = _evidence(track, early, longer[0], own_fit, beside[0], reference_fit)
+            mine = longer
+        evidence = replace(evidence, repaired=repaired, yardstick=standard)
     works = {mine[0].rate} if mine[0].progress > NOTHING else set()
     rates = tuple(sorted(works.union(_working(track, choice, plan))))
     at_rate = None
@@ -465,6 +471,16 @@ def _promising(runs: list[StressRun]) -> list[float]:
         return [run.rate for run in runs[:2]]
     level = [run.rate for run in runs[1:] if run.end <= runs[0].end + _NOISE * abs(runs[0].end)]
     return [runs[0].rate, *sorted(level, reverse=True), *(run.rate for run in runs[1:])][:2]
+
+
+def _unseen(runs: list[StressRun], longer: list[StressRun]) -> list[float]:
+    """Rates of the first round that nobody took further, the largest first, without those that diverged.
+
+    A model is called sick only after them: where nothing moves in the first steps, as is common with SGD, which rates
+    looked best was noise.
+    """
+    known = {run.rate for run in longer}
+    return sorted((run.rate for run in runs if run.rate not in known and not run.diverged), reverse=True)[:SECOND_LOOK]
 
 
 def _main(material: Material) -> On:
