@@ -20,16 +20,15 @@ _TABLES = ("teacher", "friedman")
 
 
 class _Fields(nn.Module):
-    """A vector per field, multiplied by the field's number, and a bias; a constant field is added."""
+    """A vector per field, multiplied by the field's number."""
 
     def __init__(self, features: int, width: int, o: Options) -> None:
         super().__init__()
-        self.vectors, self.biases = (nn.Parameter(torch.empty(features, width)) for _ in range(2))
-        for table in (self.vectors, self.biases):
-            nn.init.xavier_normal_(table, gain=o.get("embedding", 1.0))
+        self.vectors = nn.Parameter(torch.empty(features, width))
+        nn.init.xavier_normal_(self.vectors, gain=o.get("embedding", 1.0))
 
     def forward(self, x: Tensor) -> Tensor:
-        return x[..., None] * self.vectors + self.biases
+        return x[..., None] * self.vectors
 
 
 @fourth(
@@ -39,7 +38,7 @@ class _Fields(nn.Module):
     structural={
         **ACTIVATION,
         "embedding-scale": drawn(embedding=(100.0, 300.0)),
-        "squares-kept": drawn(squares=(True,), embedding=(10.0, 30.0)),
+        "squares-kept": {"squares": True},
         "branch-detached": {"detached": True},
         "bottleneck": {"inner": 1},
     },

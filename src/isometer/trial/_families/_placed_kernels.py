@@ -136,9 +136,7 @@ class _Lambda(nn.Module):
 @fourth(
     "lambda-network",
     source="Bello 2021, LambdaNetworks: modeling long-range interactions without attention",
-    draw=sizes(
-        ("fashion-mnist", "mnist", "gratings"), (16, 24, 32), (1, 2), heads=(2, 4), keys=(4, 8), activation=RELU
-    ),
+    draw=sizes(IMAGES, (16, 24, 32), (1, 2), heads=(2, 4), keys=(4, 8), activation=RELU),
     structural={**USUAL, **POOLING, "score-scale": drawn(score=(20.0, 60.0)), "wrong-axis": {"axis": 0}},
 )
 def lambda_network(blueprint: Blueprint, task: Task) -> nn.Module:
@@ -171,9 +169,7 @@ class _Axial(nn.Module):
 @fourth(
     "axial-attention",
     source="Ho et al. 2019, Axial attention in multidimensional transformers; Wang et al. 2020, Axial-DeepLab",
-    draw=sizes(
-        ("fashion-mnist", "mnist", "gratings"), (16, 24, 32), (1, 2), batches=(16,), heads=(2, 4), activation=GELU
-    ),
+    draw=sizes(("fashion-mnist", "gratings"), (16, 24, 32), (1, 2), batches=(16,), heads=(2, 4), activation=GELU),
     structural={**USUAL, **POOLING, **ATTENTION, "axis-missing": {"one_axis": True}},
 )
 class _AxialAttention(nn.Module):

@@ -122,7 +122,7 @@ class _Ungated(nn.Module):
 @fourth(
     "activation-free-restorer",
     source="Chen et al. 2022, Simple baselines for image restoration (NAFNet)",
-    draw=sizes(("denoise",), (8, 12, 16), (1, 2), batches=(16,)),
+    draw=sizes(("denoise",), (6, 8, 12), (1, 2), batches=(16,)),
     structural={
         "skip-scaled": SKIPS["skip-scaled"],
         **NORM,
