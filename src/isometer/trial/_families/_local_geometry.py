@@ -174,7 +174,7 @@ class _Ordered(nn.Module):
 @fourth(
     "janossy-pooling",
     source="Murphy et al. 2019, Janossy pooling: learning deep permutation-invariant functions",
-    draw=sizes(("cloud", "twins"), (16, 24, 32), (1, 2), batches=(16,), orders=(2, 3), activation=RELU),
+    draw=sizes(("cloud",), (16, 24, 32), (1, 2), batches=(16,), orders=(2, 3), activation=RELU),
     structural={
         **ACTIVATION,
         "wrong-pooling": drawn(pool=("sum", "batch")),
