@@ -116,10 +116,10 @@ class _KernelPoints(nn.Module):
         """Of every point on every other by way of each kernel point, `(samples, to, kernel point, from)`."""
         offsets = places[:, None] - places[:, :, None]
         apart = offsets[:, :, None] - self.get_buffer("points")[:, None]
-        return (1 - apart.square().sum(dim=-1).sqrt() / self.reach).relu()
+        return torch.as_tensor((1 - (apart.square().sum(dim=-1) + 1e-12).sqrt() / self.reach).relu())
 
-    def forward(self, x: Tensor, influence: Tensor) -> Tensor:
-        seen = torch.einsum("npkm,nmc->npkc", influence, x).flatten(2)
+    def forward(self, x: Tensor, places: Tensor) -> Tensor:
+        seen = torch.einsum("npkm,nmc->npkc", self.influence(places), x).flatten(2)
         return torch.as_tensor(self.out(self.act(seen @ self.weight)))
 
 
@@ -150,7 +150,7 @@ class _KernelPointNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h, skip = self.enter(x), self.o.get("skip", 1.0)
         for norm, layer in zip(self.norms, self.layers, strict=True):
-            h = layer(norm(h), layer.influence(x)) + skip * h
+            h = layer(norm(h), x) + skip * h
         return torch.as_tensor(self.head(pooled(self.last(h), self.o)))
 
 

@@ -46,7 +46,7 @@ class _Folded(nn.Module):
         said = []
         for frequency in strongest.tolist():
             period = self.o.get("period", steps // frequency)
-            folded = F.pad(x, (0, 0, 0, -steps % period)).mT.unflatten(2, (-1, period))
+            folded = F.pad(x, (0, 0, 0, -steps % period)).mT.reshape(len(x), x.shape[2], -1, period)
             said.append(self.seen(folded).flatten(2)[:, :, :steps].mT)
         weight = (self.o.get("sharp", 1.0) * amplitudes[:, strongest]).softmax(dim=self.o.get("axis", 1))
         mixed = torch.einsum("nk,nktc->ntc", weight, torch.stack(said, dim=1))

@@ -69,7 +69,7 @@ class _Connected(nn.Module):
             read = read + self.scale[1] * said[..., 1]
             mix = mix + self.scale[1] * said[..., 2:].mT
         entered = (read[..., None] * x).sum(dim=2)
-        return mix @ x + write[..., None] * self.branch(self.norm(entered))[:, :, None]
+        return torch.as_tensor(mix @ x + write[..., None] * self.branch(self.norm(entered))[:, :, None])
 
 
 @fourth(
