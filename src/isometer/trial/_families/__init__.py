@@ -14,6 +14,7 @@ from isometer.trial._families import _gated_mlps as _gated_mlps
 from isometer.trial._families import _gated_recurrences as _gated_recurrences
 from isometer.trial._families import _generated as _generated
 from isometer.trial._families import _graphs as _graphs
+from isometer.trial._families import _interactions as _interactions
 from isometer.trial._families import _library_encoders as _library_encoders
 from isometer.trial._families import _library_language as _library_language
 from isometer.trial._families import _library_recent_language as _library_recent_language
@@ -22,11 +23,14 @@ from isometer.trial._families import _library_third_encoders as _library_third_e
 from isometer.trial._families import _library_third_language as _library_third_language
 from isometer.trial._families import _library_third_vision as _library_third_vision
 from isometer.trial._families import _library_vision as _library_vision
+from isometer.trial._families import _local_geometry as _local_geometry
 from isometer.trial._families import _mlps as _mlps
 from isometer.trial._families import _modern_convnets as _modern_convnets
 from isometer.trial._families import _modern_transformers as _modern_transformers
 from isometer.trial._families import _operators as _operators
 from isometer.trial._families import _patch_mlps as _patch_mlps
+from isometer.trial._families import _periods as _periods
+from isometer.trial._families import _placed_kernels as _placed_kernels
 from isometer.trial._families import _recent_graphs as _recent_graphs
 from isometer.trial._families import _recent_tables as _recent_tables
 from isometer.trial._families import _recent_transformers as _recent_transformers
@@ -35,10 +39,13 @@ from isometer.trial._families import _recurrent as _recurrent
 from isometer.trial._families import _regressors as _regressors
 from isometer.trial._families import _relations as _relations
 from isometer.trial._families import _residual_convnets as _residual_convnets
+from isometer.trial._families import _resolutions as _resolutions
+from isometer.trial._families import _restorers as _restorers
 from isometer.trial._families import _routed_transformers as _routed_transformers
 from isometer.trial._families import _sets as _sets
 from isometer.trial._families import _slots_and_memories as _slots_and_memories
 from isometer.trial._families import _state_space as _state_space
+from isometer.trial._families import _streams_and_stores as _streams_and_stores
 from isometer.trial._families import _tables as _tables
 from isometer.trial._families import _timed_recurrences as _timed_recurrences
 from isometer.trial._families import _unnormalised_convnets as _unnormalised_convnets
