@@ -138,42 +138,6 @@ _register(
 )
 
 
-def _rwkv(blueprint: Blueprint, task: Task) -> nn.Module:
-    """RWKV-4: decays per feature in the place of attention, tokens mixed with their left neighbour."""
-    config = library().RwkvConfig(
-        vocab_size=task.vocabulary,
-        context_length=32,
-        hidden_size=blueprint.width,
-        num_hidden_layers=blueprint.depth,
-        use_cache=False,
-        **entries(blueprint.options),
-    )
-    model = patch(library().RwkvForCausalLM(config), blueprint, "rwkv.blocks")
-    if "decay" in blueprint.options:
-        for name, value in model.named_parameters():
-            if name.endswith("time_decay"):
-                nn.init.constant_(value, blueprint.options["decay"])
-    return Logits(model, use_cache=False)
-
-
-_register(
-    "library-rwkv",
-    "Peng et al. 2023, RWKV: reinventing RNNs for the transformer era; transformers.RwkvForCausalLM",
-    _rwkv,
-    {
-        **_SKIPS,
-        **_NORMS,
-        "time-constant": drawn(decay=(-12.0, 5.0)),
-        "bottleneck": drawn(attention_hidden_size=(2,), intermediate_size=(1,)),
-        "norm-epsilon": drawn(layer_norm_epsilon=(10.0, 100.0)),
-    },
-    tasks=_LANGUAGE,
-    depths=(2,),
-    intermediate_size=(64, 128),
-    tie_word_embeddings=(False,),
-)
-
-
 def _mamba2(blueprint: Blueprint, task: Task) -> nn.Module:
     """Mamba-2: a decay per head, in chunks."""
     o = entries(blueprint.options)

@@ -107,7 +107,6 @@ _register(
     window_size=(2, 3),
     mlp_ratio=(2.0, 4.0),
     qkv_bias=(True, False),
-    use_absolute_embeddings=(True, False),
     hidden_act=("gelu", "relu"),
     initializer_range=(0.02, 0.05),
 )
