@@ -136,34 +136,3 @@ _register(
     tie_word_embeddings=(False, True),
     initializer_range=(0.02, 0.05),
 )
-
-
-def _mamba2(blueprint: Blueprint, task: Task) -> nn.Module:
-    """Mamba-2: a decay per head, in chunks."""
-    o = entries(blueprint.options)
-    heads = o.pop("heads")
-    named = {**_common(blueprint, task), "expand": 2, "num_heads": heads, "head_dim": 2 * blueprint.width // heads}
-    model = library().Mamba2ForCausalLM(library().Mamba2Config(**{**named, "n_groups": 1, **o}))
-    return Logits(patch(model, blueprint, "backbone.layers"), use_cache=False)
-
-
-_register(
-    "library-mamba2",
-    "Dao and Gu 2024, Transformers are SSMs; transformers.Mamba2ForCausalLM",
-    _mamba2,
-    {
-        **_SKIPS,
-        **_RANGE,
-        **_acts("hidden_act"),
-        "time-constant": drawn(time_step_limit=((50.0, 100.0), (0.0, 1e-6))),
-        "norm-epsilon": drawn(layer_norm_epsilon=(10.0, 100.0)),
-    },
-    tasks=_LANGUAGE,
-    depths=(1,),
-    heads=(2, 4),
-    state_size=(8, 16),
-    chunk_size=(8, 24),
-    conv_kernel=(2, 4),
-    hidden_act=("silu", "gelu"),
-    initializer_range=(0.05, 0.1),
-)

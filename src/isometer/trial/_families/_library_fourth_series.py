@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from isometer.trial._families._draws import drawn
 from isometer.trial._families._fourth import fourth
@@ -29,6 +30,13 @@ class _Features(nn.Module):
     def forward(self, series: Tensor) -> Tensor:
         logits: Tensor = self.model(input_features=series.mT if self.transposed else series).logits
         return logits
+
+
+class _Gate(nn.Module):
+    """Half of the channels, each times the sigmoid of another: no activation that could be exchanged for one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.glu(x, dim=1)
 
 
 def _draw(depths: tuple[int, ...], **choices: tuple[Any, ...]) -> Any:
@@ -76,6 +84,8 @@ def library_wav2vec2_bert(blueprint: Blueprint, task: Task) -> nn.Module:
     }
     config = library().Wav2Vec2BertConfig(**{**named, **entries(blueprint.options)})
     model = library().Wav2Vec2BertForSequenceClassification(config)
+    for layer in model.wav2vec2_bert.encoder.layers:
+        layer.conv_module.glu = _Gate()
     return _Features(patch(model, blueprint, "wav2vec2_bert.encoder.layers"))
 
 

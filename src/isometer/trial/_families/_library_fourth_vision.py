@@ -16,23 +16,24 @@ from isometer.trial._family import Blueprint, Options
 from isometer.trial._tasks import Task
 
 _PICTURES = (*IMAGES, "locate")
-_OWN = ("step", "ratio", "heads", "kernel", "side", "narrow")
+_OWN = ("step", "ratio", "heads", "kernel", "narrow")
 """Options that are no entries of a configuration under that name."""
 _NO_NORM: Options = {"no-norm": {"norms": "none"}}
-_SKIPS: Options = {"no-skips": {"skip": 0.0}, "skip-scaled": drawn(skip=(2.0, 3.0))}
 _ACTS: Options = {"no-activation": {"hidden_act": "linear"}, "wrong-activation": drawn(hidden_act=("sigmoid", "tanh"))}
 _RANGE: Options = {"initialisation-scale": drawn(initializer_range=_SCALES)}
 _EPSILON: Options = {"norm-epsilon": drawn(layer_norm_eps=(10.0, 100.0))}
 _SCORES: Options = {"score-scale": drawn(scores=(8.0, 15.0, 30.0))}
 
 
-def _classifier(
-    name: str, layers: str, more: Callable[[Blueprint, Task], Options]
-) -> Callable[[Blueprint, Task], nn.Module]:
+def _classifier(name: str, more: Callable[[Blueprint, Task], Options]) -> Callable[[Blueprint, Task], nn.Module]:
     def build(blueprint: Blueprint, task: Task) -> nn.Module:
         own = {name: value for name, value in entries(blueprint.options).items() if name not in _OWN}
         config = getattr(library(), f"{name}Config")(**{**_common(task), **more(blueprint, task), **own})
-        return _Pixels(patch(getattr(library(), f"{name}ForImageClassification")(config), blueprint, layers))
+        model = getattr(library(), f"{name}ForImageClassification")(config)
+        for module in model.modules():
+            if isinstance(module, nn.ReLU):
+                module.inplace = False  # what comes before it may need its own output
+        return _Pixels(patch(model, blueprint, ""))
 
     build.__doc__ = f"{name} of the library."
     return build
@@ -53,46 +54,12 @@ def _register(
     fourth(name, source=source, draw=draw, structural=structural)(build)
 
 
-def _beit(blueprint: Blueprint, task: Task) -> Options:
-    side = 4 if task.shape[1] % 4 == 0 else 2
-    width = blueprint.width
-    plain = {"hidden_size": width, "num_hidden_layers": blueprint.depth, "intermediate_size": 2 * width}
-    return {**plain, "patch_size": blueprint.options["side"] or side, "drop_path_rate": 0.0}
-
-
-_register(
-    "library-beit",
-    "Bao et al. 2022, BEiT: BERT pre-training of image transformers; transformers.BeitForImageClassification",
-    _classifier("Beit", "beit.layers", _beit),
-    {
-        **_NO_NORM,
-        **_SKIPS,
-        **_ACTS,
-        **_RANGE,
-        **_EPSILON,
-        **_SCORES,
-        "no-positions": {"use_relative_position_bias": False, "use_absolute_position_embeddings": False},
-        "layer-scale": drawn(layer_scale_init_value=(1e-7, 30.0)),
-        "patch-size": {"side": 12},
-    },
-    widths=(32, 48, 64),
-    depths=(1, 2, 3),
-    tasks=IMAGES,
-    num_attention_heads=(2, 4),
-    use_relative_position_bias=(True,),
-    use_absolute_position_embeddings=(False, True),
-    layer_scale_init_value=(0.1, 1.0),
-    hidden_act=("gelu", "relu"),
-    initializer_range=(0.02, 0.05),
-    side=(0,),
-)
 _register(
     "library-swinv2",
     "Liu et al. 2022, Swin transformer V2: scaling up capacity and resolution; "
     "transformers.Swinv2ForImageClassification",
     _classifier(
         "Swinv2",
-        "swinv2.encoder.layers",
         lambda b, task: {
             "patch_size": 2,
             "embed_dim": b.width,
@@ -115,7 +82,6 @@ _register(
     "Xie et al. 2021, SegFormer: its encoder with a head for classes; transformers.SegformerForImageClassification",
     _classifier(
         "Segformer",
-        "",
         lambda b, task: {
             "num_encoder_blocks": 2,
             "depths": [b.depth, b.depth],
@@ -154,7 +120,7 @@ _register(
     "library-textnet",
     "Chen et al. 2021, FAST: faster arbitrarily-shaped text detector, TextNet; "
     "transformers.TextNetForImageClassification",
-    _classifier("TextNet", "", _textnet),
+    _classifier("TextNet", _textnet),
     {
         **_NO_NORM,
         "norm-epsilon": drawn(batch_norm_eps=(10.0, 100.0)),
