@@ -16,6 +16,10 @@ from isometer.trial._families import _generated as _generated
 from isometer.trial._families import _graphs as _graphs
 from isometer.trial._families import _interactions as _interactions
 from isometer.trial._families import _library_encoders as _library_encoders
+from isometer.trial._families import _library_fourth_encoders as _library_fourth_encoders
+from isometer.trial._families import _library_fourth_language as _library_fourth_language
+from isometer.trial._families import _library_fourth_series as _library_fourth_series
+from isometer.trial._families import _library_fourth_vision as _library_fourth_vision
 from isometer.trial._families import _library_language as _library_language
 from isometer.trial._families import _library_recent_language as _library_recent_language
 from isometer.trial._families import _library_recent_vision as _library_recent_vision
