@@ -17,10 +17,10 @@ _LEVELS = 3  # of `finally` around the work
 class SignalGate:
     """Holds back every signal that Python handles, except while it is open.
 
-    Installed it is shut: what arrives is remembered, and delivered when the handlers are back. Open, it hands a signal to the
-    handler that was there before. If that handler raises, as the one of Ctrl-C does, the gate shuts behind it: the
-    exception is on its way to a `finally` that must not be interrupted again. Handlers belong to the main thread; in
-    other threads there is nothing to hold back, and nothing is done.
+    Installed it is shut: what arrives is remembered, and delivered when the handlers are back. Open, it hands a signal
+    to the handler that was there before. If that handler raises, as the one of Ctrl-C does, the gate shuts behind it:
+    the exception is on its way to a `finally` that must not be interrupted again. Handlers belong to the main thread;
+    in other threads there is nothing to hold back, and nothing is done.
 
     Example:
         >>> gate = SignalGate()
