@@ -196,8 +196,11 @@ def _raised_at_instruction(number: int, function: Callable[[], object]) -> bool:
     return count >= number
 
 
+_LAYER = nn.Linear(1, 1)
+
+
 def _left_alone(work: Callable[[], object]) -> object:
-    return left_alone(nn.Linear(1, 1), work)
+    return left_alone(_LAYER, work)
 
 
 @pytest.mark.parametrize("helper", [uninterrupted, lambda work: guarded(work, lambda: None), _left_alone])
