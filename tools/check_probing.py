@@ -12,7 +12,9 @@ case takes more than the limit.
 
 Results are written to the rows as they come; a second run goes on where the first ended, unless the code has changed.
 --search first finds anew which architectures of `transformers` can be built small. --amend puts the cases that ran in
-the place of the same ones in the earlier results, and keeps the others.
+the place of the same ones in the earlier results, and keeps the others; date and revision are written beside them.
+
+The limit is of seconds that pass, not of computing: on a busy machine it has to be longer.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ import torch  # noqa: E402
 
 from isometer.files import write_whole  # noqa: E402
 from isometer.serialize import json_text  # noqa: E402
+from made import made  # noqa: E402
 from support import small_transformers  # noqa: E402
 from support.probing.suites import SUITES, Case, cases, results  # noqa: E402
 from support.probing.tables import BAD, Row, amended, summary  # noqa: E402
@@ -297,9 +300,10 @@ def main() -> None:
         pace = (time.monotonic() - start) / done * (total - done)
         told(f"{done} of {total} cases, {bad} not as promised, {pace / 60:.0f} min left", done == total)
     found = [row for case in wanted for row in rows.known.get(case.key, [])]
-    kept = summary(found)
+    kept = summary(found) | {"made": made()}
     if options.amend:
         kept = amended(json.loads(options.out.read_text(encoding="utf-8")), found, whole(wanted))
+        kept["ran_again"] = [made() | line for line in kept["ran_again"]]
     show(kept["by_class"])
     show(kept["totals"])
     show(kept["out_of_scope"])

@@ -24,6 +24,7 @@ from isometer_papers.claims._counts import UNCLASSIFIED
 from isometer_papers.claims._policy import CLASSES
 from isometer_papers.report.ledger_markdown import findings_markdown
 from isometer_papers.report.ledger_power import power_markdown
+from made import made_line
 from sentences import rows as sentence_rows
 from trial_parts import doctor_parts, fitted, reliability, trial_parts, trial_sentence
 
@@ -158,6 +159,9 @@ def probing_table() -> str:
         bad = sum(counts[key] for key in ("changed", "error", "hung", "crashed"))
         numbers = [*(counts[key] for key in shown), bad]
         rows.append(f"| {names[suite]} | `{operation}` | " + " | ".join(map(str, numbers)) + " |")
+    if again := found.get("ran_again", []):
+        total = sum(one["cases"] for one in again)
+        rows += ["", f"{total} of these cases ran again after the whole run. {made_line(again)}"]
     return "\n".join(rows)
 
 

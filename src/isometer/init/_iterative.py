@@ -153,10 +153,14 @@ def visit(
 
     with examined(model) as subject:
         found = subject.run(work, seed=seed)
-    with uninterrupted(), torch.no_grad():
-        for tensor, value in found:
-            if not torch.equal(tensor, value):
-                tensor.copy_(value)
+
+    def write() -> None:
+        with torch.no_grad():
+            for tensor, value in found:
+                if not torch.equal(tensor, value):
+                    tensor.copy_(value)
+
+    uninterrupted(write)
 
 
 def _eligible(found: Sequence[WeightTarget], rectangular: bool) -> tuple[list[WeightTarget], list[tuple[str, str]]]:

@@ -18,8 +18,8 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode, _pop_
 from isometer.doctor import probe
 from isometer.doctor.probe import _signals, _subject, _world
 from isometer.doctor.probe._examine import _entered
-from isometer.doctor.probe._signals import guarded
-from isometer.doctor.probe._subject import Subject
+from isometer.doctor.probe._signals import guarded, uninterrupted
+from isometer.doctor.probe._subject import Subject, left_alone
 from isometer.init import iterative_orthogonalization_
 from support.restoration import (
     Forward,
@@ -168,6 +168,67 @@ def test_an_exception_at_any_line_that_puts_things_back(make) -> None:
         if not reached:
             break
     assert number > 80
+
+
+def _raised_at_instruction(number: int, function: Callable[[], object]) -> bool:
+    """Call a function with an exception before one of the instructions of the guard; whether it has as many."""
+    count = 0
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        nonlocal count
+        if frame.f_code.co_filename != _signals.__file__:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            count += 1
+            if count == number:
+                raise _FromAnotherThread
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    except _FromAnotherThread:
+        pass
+    finally:
+        sys.settrace(before)
+    return count >= number
+
+
+_LAYER = nn.Linear(1, 1)
+
+
+def _left_alone(work: Callable[[], object]) -> object:
+    return left_alone(_LAYER, work)
+
+
+@pytest.mark.parametrize("helper", [uninterrupted, lambda work: guarded(work, lambda: None), _left_alone])
+def test_handlers_and_generators_come_back_after_an_exception_at_any_instruction(helper) -> None:
+    numbers = [*signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}]
+    handlers, generator = list(map(signal.getsignal, numbers)), torch.get_rng_state()
+    for number in itertools.count(1):
+        reached = _raised_at_instruction(number, lambda: helper(lambda: torch.randn(3)))
+        if helper is _left_alone:
+            assert torch.equal(torch.get_rng_state(), generator), number
+        assert list(map(signal.getsignal, numbers)) == handlers, number
+        if not reached:
+            break
+    assert number > 300
+
+
+def test_what_is_not_to_be_interrupted_ends_first() -> None:
+    events: list[str] = []
+
+    def work() -> str:
+        signal.raise_signal(signal.SIGINT)
+        events.append("whole")
+        return "result"
+
+    with pytest.raises(KeyboardInterrupt):
+        uninterrupted(work)
+    assert events == ["whole"]
+    assert uninterrupted(lambda: "result") == "result"
 
 
 @pytest.mark.parametrize("levels", [1, 2])

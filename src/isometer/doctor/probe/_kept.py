@@ -36,7 +36,8 @@ def keeping(model: nn.Module) -> Iterator[dict[int, int]]:
             storage = tensor.untyped_storage()
             if storage.data_ptr() not in weights:
                 kept[storage.data_ptr()] = storage.nbytes()
-        return tensor
+        # Not the tensor itself: an operation that keeps what it returns would hold itself, and no collector sees that.
+        return tensor.detach()
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         yield kept

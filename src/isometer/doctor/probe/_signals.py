@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -18,17 +17,18 @@ _LEVELS = 3  # of `finally` around the work
 class SignalGate:
     """Holds back every signal that Python handles, except while it is open.
 
-    Installed it is shut: what arrives is remembered, and delivered when it is removed. Open, it hands a signal to the
-    handler that was there before. If that handler raises, as the one of Ctrl-C does, the gate shuts behind it: the
-    exception is on its way to a `finally` that must not be interrupted again. Handlers belong to the main thread; in
-    other threads there is nothing to hold back, and nothing is done.
+    Installed it is shut: what arrives is remembered, and delivered when the handlers are back. Open, it hands a signal
+    to the handler that was there before. If that handler raises, as the one of Ctrl-C does, the gate shuts behind it:
+    the exception is on its way to a `finally` that must not be interrupted again. Handlers belong to the main thread;
+    in other threads there is nothing to hold back, and nothing is done.
 
     Example:
         >>> gate = SignalGate()
         >>> gate.install()
         >>> signal.raise_signal(signal.SIGINT)  # waits
+        >>> gate.put_back()
         >>> try:
-        ...     gate.remove()
+        ...     gate.deliver()
         ... except KeyboardInterrupt:
         ...     print("delivered")
         delivered
@@ -60,13 +60,6 @@ class SignalGate:
     def shut(self) -> None:
         """Hold signals back again."""
         self._open = False
-
-    def remove(self) -> None:
-        """Put the handlers back and deliver what waited."""
-        try:
-            self.put_back()
-        finally:
-            self.deliver()
 
     def put_back(self) -> None:
         """Put the handlers back; those that an interruption left are put back by the next call."""
@@ -167,26 +160,32 @@ def _ensured(work: Callable[[], Result], end: Callable[[], object], ended: list[
             ended.append(end())
 
 
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Signals that arrive inside are delivered behind it.
+def uninterrupted(work: Callable[[], Result]) -> Result:
+    """Call a function; signals that arrive meanwhile are delivered behind it.
+
+    The handlers come back whatever happened, as with `guarded`.
 
     Example:
+        >>> def work() -> None:
+        ...     signal.raise_signal(signal.SIGINT)
+        ...     print("whole")
         >>> try:
-        ...     with uninterrupted():
-        ...         signal.raise_signal(signal.SIGINT)
-        ...         print("whole")
+        ...     uninterrupted(work)
         ... except KeyboardInterrupt:
         ...     print("then interrupted")
         whole
         then interrupted
     """
     gate = SignalGate()
-    try:
+
+    def begin() -> Result:
         gate.install()
-        yield
+        return work()
+
+    try:
+        return _ensured(begin, gate.put_back, [], _LEVELS)
     finally:
-        gate.remove()
+        gate.deliver()
 
 
 def _handled() -> list[int]:

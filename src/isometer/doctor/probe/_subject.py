@@ -162,10 +162,12 @@ class Subject:
             )
 
     def _repair(self) -> None:
-        with uninterrupted():
+        def repair() -> None:
             if self._twin is not None:
                 self._reclaim(self._twin)
             self._problems = self._state.restore()
+
+        uninterrupted(repair)
 
     def _reclaim(self, twin: Twin) -> None:
         """Bytes that the original lost and the copy still has."""

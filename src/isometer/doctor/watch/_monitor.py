@@ -378,13 +378,16 @@ class SignalMonitor:
 
     def _unhook(self) -> None:
         """Ctrl-C, once or again and again, waits until all hooks are removed."""
+
+        def remove() -> None:
+            for handle in (*self._handles, *self._now_and_then):
+                handle.remove()
+            self._handles, self._now_and_then, self._closed = [], [], True
+
         waiting: KeyboardInterrupt | None = None
         for _ in range(_ATTEMPTS):
             try:
-                with uninterrupted():
-                    for handle in (*self._handles, *self._now_and_then):
-                        handle.remove()
-                    self._handles, self._now_and_then, self._closed = [], [], True
+                uninterrupted(remove)
                 break
             except KeyboardInterrupt as problem:  # before the signals were held back, or when they were let go
                 waiting = problem
