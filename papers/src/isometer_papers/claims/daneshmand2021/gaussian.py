@@ -33,6 +33,12 @@ def _orthogonal(rng: Rng, count: int) -> Any:
         yield {"squares": np.full(n, 1.0)}
 
 
+def _entry_variance(i: Instance) -> Numeric:
+    """E(W_ℓH_ℓ)_ij², entries of W_ℓ of variance 1/d, d = 2n; ‖H_ℓ‖_F = 1."""
+    values = unit_trace(i["squares"])
+    return values.sum() / (2 * len(values) ** 2)
+
+
 def claims(s: Source) -> tuple[Claim, ...]:
     """The claims of a paper."""
     return (
@@ -72,6 +78,11 @@ def claims(s: Source) -> tuple[Claim, ...]:
         ),
         *s.deterministic(
             "gaussian:orthogonal",
+            equal(_entry_variance, 1),
+            {"orthogonal": _orthogonal},
+        ),
+        *s.deterministic(
+            "gaussian:orthogonal#corrected",
             vanishes(lambda i: gaussian_distance(i["squares"])),
             {"orthogonal": _orthogonal},
         ),
