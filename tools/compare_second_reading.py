@@ -26,7 +26,7 @@ FOLDER = Path(__file__).parents[1] / "papers" / "docs" / "second-reading"
 FAILURES = frozenset({"refuted", "vacuous"})
 Entry = dict[str, Any]
 Pair = tuple[Entry, Entry]  # reader, ledger
-HEADINGS = {1: "First reading", 2: "Second reading", 3: "Third reading"}
+HEADINGS = {1: "First reading", 2: "Second reading", 3: "Third reading", 4: "Fourth reading"}
 MEASURES: tuple[tuple[str, Callable[[Entry], Any]], ...] = (
     ("verdict as printed", lambda entry: entry["as_printed"]),
     ("verdict as intended", lambda entry: entry["as_intended"]),

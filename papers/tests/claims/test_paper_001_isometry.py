@@ -27,6 +27,7 @@ REFUTED = {
     "001/cor-C.3:strict",
     "001/cor-C.6",
     "001/def-6.5:rectangular",
+    "001/eq-6.1-6.2:gradient",
     "001/eq-C.48:from-cor-C.6",
     "001/fig-C.10:standard",
     "001/lem-C.11:eq-C.148",
@@ -51,7 +52,13 @@ REFUTED = {
     "001/thm-C.4:law",
     "001/weingarten:eq-C.25",
 }
-SIMULATED = {"001/alg-C.5:sign", "001/fig-C.10:standard", "001/tab-C.1:rank", "001/weingarten:eq-C.25"}
+SIMULATED = {
+    "001/alg-C.5:sign",
+    "001/eq-6.1-6.2:gradient",
+    "001/fig-C.10:standard",
+    "001/tab-C.1:rank",
+    "001/weingarten:eq-C.25",
+}
 OWN = {claim.id: claim for claim in CLAIMS}
 
 

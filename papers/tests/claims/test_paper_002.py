@@ -27,6 +27,7 @@ REFUTED = {
     "002/lem-1",
     "002/lem-12-steps:eq-78",
     "002/lem-15",
+    "002/lem-18:eq-62",
     "002/lem-1:eigenvalues",
     "002/lem-20:expansion",
     "002/lem-21#intended",

@@ -20,6 +20,7 @@ PAPER = {claim.id: claim for claim in claims_of("003")}
 
 REFUTED_003 = {
     "003/F2-odd:centre",
+    "003/alg-iter-conv:size",
     "003/alg-iter-mlp:gap",
     "003/alg-iter-mlp:inverse",
     "003/alg-iter-mlp:slice",
@@ -48,6 +49,7 @@ REFUTED_003 = {
     "003/fig-7:orthogonal",
     "003/lem-10:expansion",
     "003/lem-10:second-slope",
+    "003/lem-2:orthogonal",
     "003/lem-6:cross-term",
     "003/lem-6:element",
     "003/lem-6:last-line",
@@ -85,6 +87,7 @@ REFUTED_001 = {
     "001/fig-2.3:curve",
     "001/fig-2.4a:gap",
     "001/init-orthxavier",
+    "001/lem-2.2:orthogonal",
     "001/lem-A.3:cross-term",
     "001/lem-A.3:element",
     "001/lem-A.3:last-line",

@@ -32,6 +32,7 @@ from isometer_papers.claims.agarwal2021.instances import (
     smallest,
     some_dual,
 )
+from isometer_papers.claims.agarwal2021.top_layer import kernel
 from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.duals.exact_duals import (
     dual_slope,
@@ -118,6 +119,16 @@ def _quotient(i: Instance) -> Numeric:
     """((σ̂)′(1)^{L+1} − 1)/((σ̂)′(1) − 1)."""
     slope = dual_slope(dual_of(i), i["rho"] * 0 + 1)
     return (slope ** (i["L"] + 1) - 1) / (slope - 1)
+
+
+def _diagonal(i: Instance) -> Numeric:
+    """𝒦̄_11."""
+    return tangent_diagonal(dual_slope(dual_of(i), i["K"][0, 0] * 0 + 1), i["L"])
+
+
+def _of_tangent(i: Instance) -> Numeric:
+    """1 − 2B(L/2, δ), δ of Assumption B."""
+    return 1 - 2 * correlation_bound(i["L"] / 2, smallest(i["K"]), nonlinearity(i))
 
 
 def _level_two(i: Instance) -> int:
@@ -212,10 +223,15 @@ CLAIMS = (
     ),
     deterministic(
         "004/thm-9",
-        at_least(
-            lambda i: eigenvalues(_tangent(i))[0],
-            lambda i: 1 - 2 * correlation_bound(i["L"] / 2, smallest(i["K"]), nonlinearity(i)),
-        ),
+        at_least(lambda i: eigenvalues(kernel(i))[0], lambda i: _of_tangent(i) * _diagonal(i)),
+        networks(_any_depth),
+        hypotheses=independent(),
+        counts=(150, 600),
+        tolerance=1e-8,
+    ),
+    deterministic(
+        "004/thm-9#corrected",
+        at_least(lambda i: eigenvalues(_tangent(i))[0], _of_tangent),
         networks(_any_depth),
         hypotheses=independent(),
         search=search_network(_any_depth, 3),
@@ -224,10 +240,15 @@ CLAIMS = (
     ),
     deterministic(
         "004/thm-9:appendix",
-        at_least(
-            lambda i: eigenvalues(_tangent(i))[0],
-            lambda i: 1 - 2 * correlation_bound(i["L"] / 2, smallest(i["K"]), nonlinearity(i)),
-        ),
+        at_least(lambda i: eigenvalues(kernel(i))[0], lambda i: _of_tangent(i) * _diagonal(i)),
+        networks(_LOW),
+        hypotheses=_deep(2, smallest, 1e-4),
+        counts=(150, 600),
+        tolerance=1e-8,
+    ),
+    deterministic(
+        "004/thm-9:appendix#corrected",
+        at_least(lambda i: eigenvalues(_tangent(i))[0], _of_tangent),
         networks(_LOW),
         hypotheses=_deep(2, smallest, 1e-4),
         search=search_network(_LOW, 3),

@@ -11,6 +11,7 @@ import numpy as np
 from isometer_papers.claims._claim import Claim, Estimate, Instance
 from isometer_papers.claims._families import Rng, cases, extended
 from isometer_papers.claims._fits import combined, intercept
+from isometer_papers.claims._precise import eigenvalues
 from isometer_papers.claims._statements import (
     Sampled,
     above,
@@ -273,6 +274,19 @@ CLAIMS = (
         ),
         UNIT,
         search=search_unit(3, 3),
+    ),
+    deterministic(
+        "002/lem-18:eq-62",
+        equal(lambda i: second_moments(i["H"]).size, 1),
+        UNIT,
+    ),
+    deterministic(
+        "002/lem-18:eq-62#corrected",
+        equal(
+            lambda i: (second_moments(i["H"]) ** 2).sum(),
+            lambda i: (eigenvalues(second_moments(i["H"])) ** 2).sum(),
+        ),
+        UNIT,
     ),
     deterministic(
         "002/eq-64-66:jensen",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,16 @@ def _apart(i: Instance) -> bool:
 def _orthogonal(rng: Rng, count: int) -> Any:
     for n in range(1, min(count, 30) + 1):
         yield {"squares": np.full(n, 1.0)}
+
+
+def _several_orthogonal(rng: Rng, count: int) -> Any:
+    yield from islice(_orthogonal(rng, count + 1), 1, None)
+
+
+def _entry_variance(i: Instance) -> Numeric:
+    """E(W_ℓH_ℓ)_ij², entries of W_ℓ of variance 1/d, d = 2n; ‖H_ℓ‖_F = 1."""
+    values = unit_trace(i["squares"])
+    return values.sum() / (2 * len(values) ** 2)
 
 
 def claims(s: Source) -> tuple[Claim, ...]:
@@ -72,6 +83,11 @@ def claims(s: Source) -> tuple[Claim, ...]:
         ),
         *s.deterministic(
             "gaussian:orthogonal",
+            equal(_entry_variance, 1),
+            {"orthogonal": _several_orthogonal},
+        ),
+        *s.deterministic(
+            "gaussian:orthogonal#corrected",
             vanishes(lambda i: gaussian_distance(i["squares"])),
             {"orthogonal": _orthogonal},
         ),

@@ -215,6 +215,16 @@ CLAIMS: tuple[Claim, ...] = (
         {"images": _images},
         exact=_exact_unfolded,
     ),
+    deterministic(
+        "003/alg-iter-conv:size",
+        equal(lambda i: i["kernel"][0].size, lambda i: i["kernel"].shape[2] ** 2),
+        {"images": _images},
+    ),
+    deterministic(
+        "003/alg-iter-conv:size#corrected",
+        equal(lambda i: i["kernel"][0].size, lambda i: i["kernel"].shape[1] * i["kernel"].shape[2] ** 2),
+        {"images": _images},
+    ),
     empirical(
         "003/claim-iter-no-BN",
         below(Sampled(initial_gap), 0.0),

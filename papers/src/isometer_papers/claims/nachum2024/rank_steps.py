@@ -159,6 +159,11 @@ CLAIMS = (
     ),
     deterministic(
         "000/eq-26-28:27",
+        at_most(lambda i: len(i["X"]) + 1, lambda i: len(i["X"])),  # the columns that X⁽ᵗ⁺¹⁾ needs at t = n
+        {"random": lambda rng, count: plane_batches(rng, count)},
+    ),
+    deterministic(
+        "000/eq-26-28:27#corrected",
         at_most(_sum_of_inverses, lambda i: expected_neurons_bound(len(i["X"]), least_cell_volume(i["X"]))),
         {"random": lambda rng, count: plane_batches(rng, count)},
     ),

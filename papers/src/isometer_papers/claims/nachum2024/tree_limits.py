@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Generator, Instance
-from isometer_papers.claims._families import Family
+from isometer_papers.claims._families import Family, extended
 from isometer_papers.claims._statements import (
     Comparison,
     Sampled,
@@ -75,14 +75,21 @@ def _at_least(least: int) -> Family:
 TREES = {"rows": _at_least(3), "whole": deep(lambda rng, count: whole_rows(rng, count, 3, 6))}
 
 
+def _early(generate: Family) -> Family:
+    """The same rows at one of the first six layers."""
+    return extended(generate, lambda rng, i: {"T": int(rng.integers(1, 7))})
+
+
 WIDE = {"rows": _at_least(4), "whole": deep(lambda rng, count: whole_rows(rng, count, 4, 6))}
 
 
 FEATURES = {"features": deep(higher_rows)}
 
 
-def _theorem(prefix: str, generators: tuple[Numeric, Numeric], counts: tuple[int, int] = (12, 36)) -> tuple[Claim, ...]:
-    """The four items of Theorem 11."""
+def _theorem(
+    prefix: str, generators: tuple[Numeric, Numeric], early: Family, counts: tuple[int, int] = (12, 36)
+) -> tuple[Claim, ...]:
+    """The four items of Theorem 11; the first, which is about every layer, at early ones, too."""
     every, wide = generators
 
     def claim(item: str, compared: Comparison, given: dict[str, Generator]) -> Claim:
@@ -92,7 +99,7 @@ def _theorem(prefix: str, generators: tuple[Numeric, Numeric], counts: tuple[int
         claim(
             "item-1",
             vanishes(lambda g: cosine(g, 0, len(g) - 1)),
-            every,
+            {**every, "early": early},
         ),
         claim(
             "item-2",
@@ -130,6 +137,7 @@ CLAIMS = (
     *_theorem(
         "000/thm-11",
         (TREES, WIDE),
+        _early(lambda rng, count: distinct_rows(rng, count, 3, 8)),
     ),
     asymptotic(
         "000/thm-11:escape-lower",
@@ -147,6 +155,7 @@ CLAIMS = (
     *_theorem(
         "000/remark-highdim",
         (FEATURES, FEATURES),
+        _early(higher_rows),
         (8, 24),
     ),
 )
