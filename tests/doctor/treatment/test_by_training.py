@@ -385,15 +385,29 @@ def test_a_model_that_trains_slowly_gets_what_its_causes_ask_for_and_no_more(aft
     assert len(route.calls) == kept
 
 
-def test_slow_models_are_treated_for_their_causes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def _slow_softmax(*, severe: bool) -> tuple[nn.Module, Any, Any, Report]:
+    """A known case whose verdict is *slow* with every optimizer, with a severe finding or with moderate ones alone."""
     model, given, known = case("softmax")
-    outlooks = {name: replace(one, verdict="slow") for name, one in known.before.trains.items()}
-    assert known.before.stress is not None
-    report = replace(known.before, stress=replace(known.before.stress, outlooks=outlooks))
+    before = known.before
+    assert before.stress is not None
+    outlooks = {name: replace(one, verdict="slow") for name, one in before.trains.items()}
+    findings = tuple(replace(one, severity="severe" if severe else "moderate") for one in before.findings)
+    return model, given, known, replace(before, findings=findings, stress=replace(before.stress, outlooks=outlooks))
+
+
+def test_slow_models_are_treated_for_their_causes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, given, known, report = _slow_softmax(severe=False)
     monkeypatch.setattr(TreatmentSearch, "recommended", lambda *_: pytest.fail("more than the causes"))
     treatment = treat(model, report, batch=given)
     assert treatment.applied == known.applied[: len(treatment.applied)]
     assert treatment.applied
+
+
+def test_slow_models_with_severe_findings_get_prescriptions_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, given, known, report = _slow_softmax(severe=True)
+    assert report.findings
+    monkeypatch.setattr(TreatmentSearch, "causes_alone", lambda *_: pytest.fail("the causes alone"))
+    assert treat(model, report, batch=given).applied == known.applied
 
 
 def test_without_time_nothing_is_tried() -> None:

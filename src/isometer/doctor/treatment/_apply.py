@@ -61,8 +61,8 @@ def treat(
 
     The repairs of the causes in the report come first. If they are not enough, prescriptions follow, each time the one
     with which the model learns most. At the end the treated model is diagnosed like any other. A model that trains is
-    left as it is; one that trains well with one of the usual optimizers keeps its architecture. A change is applied
-    completely or not at all.
+    left as it is, and so is a slow one unless a part of it is to blame or something severe was found; one that trains
+    well with one of the usual optimizers keeps its architecture. A change is applied completely or not at all.
 
     Args:
         model: the model of the report; for a compiled or distributed one, the model within.
@@ -234,7 +234,7 @@ class _Room:
         if hopeless:  # no change of the model helps where nothing can be learned
             return Route(start, [advised(cause) for cause in causes if outside(cause)])
         explained = self.report.explanation
-        if "sick" not in {own_verdict(one) for one in self.report.trains.values()}:
+        if "sick" not in {own_verdict(one) for one in self.report.trains.values()} and not _held_up(self.report):
             return search.causes_alone(start, causes)  # it trains: nothing is changed that is not to blame
         return search.recommended(start, causes, () if explained is None else explained.treatments)
 
@@ -313,6 +313,12 @@ def _to_do(report: Report) -> tuple[str, ...]:
     if report.asked or not any(map(_well, report.trains.values())):
         return ("weights", "architecture")
     return ("weights",) if "sick" in verdicts else ()
+
+
+def _held_up(report: Report) -> bool:
+    """Whether a model is slow with every optimizer, and something severe was found in it."""
+    slow = all(own_verdict(one) == "slow" for one in report.trains.values())
+    return slow and any(finding.severity == "severe" for finding in report.findings)
 
 
 def _well(one: Outlook) -> bool:

@@ -146,7 +146,9 @@ class Treatment:
 
     def _of_training(self) -> str:
         if not self.steps and self.before.healthy:
-            return f"{self.before.model} trains: nothing to treat."
+            slow = all(one.verdict == "slow" for one in self.before.trains.values())
+            how = " slowly, and nothing in it is known to be to blame" if slow else ""
+            return f"{self.before.model} trains{how}: nothing to treat."
         advice = " ".join(f"To do: {step.reason}" for step in self.advice[:1])
         if not self.applied:
             if {step.id for step in self.steps} == {"learning-rate"} or (self.advice and self.advice[0].id in LOSSES):
