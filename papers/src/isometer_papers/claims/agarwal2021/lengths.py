@@ -179,19 +179,8 @@ CLAIMS = (
         scale=1,
         counts=(20, 100),
     ),
-    deterministic(
-        "004/rem-38:lower",
-        at_least(contraction, 0),
-        LENGTHS,
-        search=_search_lengths(),
-        scale=1,
-    ),
-    deterministic(
-        "004/rem-38:upper",
-        at_most(contraction, 1),
-        LENGTHS,
-        search=_search_lengths(),
-    ),
+    deterministic("004/rem-38:lower", at_least(contraction, 0), LENGTHS, search=_search_lengths(), scale=1),
+    deterministic("004/rem-38:upper", at_most(contraction, 1), LENGTHS, search=_search_lengths()),
     deterministic(
         "004/rem-38:start",
         at_most(_rem_38, lambda i: (1 - sigma(i).contraction(i["gamma0"])) * (1 - i["gamma0"])),
@@ -227,12 +216,7 @@ CLAIMS = (
         vanishes(lambda i: sigmoid_at_zero(i["x"], shift=True)),
         {"one": lambda rng, count: iter([{"x": 0.0}])},
     ),
-    deterministic(
-        "004/rem-D4:counterexample",
-        at_least(_hinge_distance, 1e-6),
-        {"starts": _starts},
-        scale=1,
-    ),
+    deterministic("004/rem-D4:counterexample", at_least(_hinge_distance, 1e-6), {"starts": _starts}, scale=1),
     deterministic(
         "004/rem-D4:counterexample#corrected",
         at_least(_stair_distance, 1),

@@ -209,12 +209,7 @@ def _exact_unfolded(i: Instance) -> tuple[Numeric, Numeric]:
 
 CONVOLUTIONS = cases({"name": 20, "repeated": 16}, {"name": 80, "repeated": 76})
 CLAIMS: tuple[Claim, ...] = (
-    deterministic(
-        "003/alg-iter-conv",
-        vanishes(_unfolded_gap),
-        {"images": _images},
-        exact=_exact_unfolded,
-    ),
+    deterministic("003/alg-iter-conv", vanishes(_unfolded_gap), {"images": _images}, exact=_exact_unfolded),
     empirical(
         "003/claim-iter-no-BN",
         below(Sampled(initial_gap), 0.0),
@@ -230,11 +225,7 @@ CLAIMS: tuple[Claim, ...] = (
         resolution=0.25,
     ),
     empirical(
-        "003/fig-5:bn-mlp",
-        below(Sampled(_change("bn-relu", 0, 30)), 0.0),
-        {"nets": MLP},
-        counts=(1, 1),
-        resolution=0.1,
+        "003/fig-5:bn-mlp", below(Sampled(_change("bn-relu", 0, 30)), 0.0), {"nets": MLP}, counts=(1, 1), resolution=0.1
     ),
     empirical(
         "003/fig-5:vanilla-conv",
@@ -317,9 +308,5 @@ CLAIMS: tuple[Claim, ...] = (
         counts=(4, 4),
         resolution=0.3,
     ),
-    deterministic(
-        "003/table-3",
-        equal(lambda i: 4 + i["repeated"], lambda i: i["name"]),
-        {"networks": CONVOLUTIONS},
-    ),
+    deterministic("003/table-3", equal(lambda i: 4 + i["repeated"], lambda i: i["name"]), {"networks": CONVOLUTIONS}),
 )

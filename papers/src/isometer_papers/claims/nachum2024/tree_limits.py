@@ -127,10 +127,7 @@ def samples(i: Instance) -> int:
 
 
 CLAIMS = (
-    *_theorem(
-        "000/thm-11",
-        (TREES, WIDE),
-    ),
+    *_theorem("000/thm-11", (TREES, WIDE)),
     asymptotic(
         "000/thm-11:escape-lower",
         on_trees(at_least(_escape, lambda i: (size(i) - 1) / math.sqrt(2))),
@@ -144,9 +141,5 @@ CLAIMS = (
         counts=(12, 36),
         tolerance=1e-6,
     ),
-    *_theorem(
-        "000/remark-highdim",
-        (FEATURES, FEATURES),
-        (8, 24),
-    ),
+    *_theorem("000/remark-highdim", (FEATURES, FEATURES), (8, 24)),
 )

@@ -135,9 +135,7 @@ def _regular(i: Instance) -> bool:
 
 CLAIMS = (
     deterministic(
-        "001/thm-6.5:gap-bound",
-        at_most(lambda i: log_jacobian_norm(i["X"]), lambda i: layer_gap(i["X"])),
-        _ISOMETRIC,
+        "001/thm-6.5:gap-bound", at_most(lambda i: log_jacobian_norm(i["X"]), lambda i: layer_gap(i["X"])), _ISOMETRIC
     ),
     deterministic(
         "001/lem-C.13:eq-C.84",
@@ -203,12 +201,7 @@ CLAIMS = (
         scale=1,
         search=search_matrix(2),
     ),
-    deterministic(
-        "001/lem-C.16:blocks",
-        vanishes(_off_blocks),
-        MATRICES,
-        counts=(40, 200),
-    ),
+    deterministic("001/lem-C.16:blocks", vanishes(_off_blocks), MATRICES, counts=(40, 200)),
     deterministic(
         "001/lem-C.16:diagonal",
         equal(_block_gap, 0),
@@ -254,11 +247,7 @@ CLAIMS = (
         {"vectors": _vectors},
         hypotheses=_several,
     ),
-    deterministic(
-        "001/cor-C.19:zero",
-        equal(lambda i: _copies(i, 0), 1),
-        {"vectors": _vectors},
-    ),
+    deterministic("001/cor-C.19:zero", equal(lambda i: _copies(i, 0), 1), {"vectors": _vectors}),
     deterministic(
         "001/lem-C.20",
         at_least(lambda i: min(row_norms(i["X"])) ** 2, _smallest),

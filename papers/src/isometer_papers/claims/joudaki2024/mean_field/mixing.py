@@ -214,22 +214,14 @@ CLAIMS = (
         {"chains": _chains},
         search=_chain_search(),
     ),
-    deterministic(
-        "001/ass-3.1:unique",
-        above(_sample_gap, 0),
-        {"equal": equal_samples},
-    ),
+    deterministic("001/ass-3.1:unique", above(_sample_gap, 0), {"equal": equal_samples}),
     deterministic(
         "001/ass-3.1:unique#corrected",
         equal(lambda i: abs(batch_norm_rows(i["x"], True)).sum() / 2, 1),
         {"pairs": _pairs},
         hypotheses=lambda i: bool(i["x"][0, 0] != i["x"][0, 1]),
     ),
-    deterministic(
-        "001/claim-3.doeblin",
-        at_least(_overlap, lambda i: i["alpha"]),
-        {"states": _states},
-    ),
+    deterministic("001/claim-3.doeblin", at_least(_overlap, lambda i: i["alpha"]), {"states": _states}),
     deterministic(
         "001/claim-3.doeblin#corrected",
         above(lambda i: 1 - contraction(i["P"]), 0),

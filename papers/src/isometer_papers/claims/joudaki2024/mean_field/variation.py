@@ -184,22 +184,14 @@ CLAIMS = (
         ),
         {"networks": _odd_widths},
     ),
-    deterministic(
-        "001/lem-B.3:eq-B.43",
-        at_most(_scale_tv, lambda i: 3 * _distance(i) ** 2 / 2),
-        {"scales": _ratios},
-    ),
+    deterministic("001/lem-B.3:eq-B.43", at_most(_scale_tv, lambda i: 3 * _distance(i) ** 2 / 2), {"scales": _ratios}),
     deterministic(
         "001/lem-B.3:eq-B.43#corrected",
         at_most(_scale_tv, lambda i: 3 * _distance(i) / 2),
         {"scales": _ratios},
         search=SCALES,
     ),
-    deterministic(
-        "001/lem-B.3:rows",
-        at_most(_scale_tv, lambda i: 3 * _row_distance(i) / 2),
-        {"rows": _stacked},
-    ),
+    deterministic("001/lem-B.3:rows", at_most(_scale_tv, lambda i: 3 * _row_distance(i) / 2), {"rows": _stacked}),
     deterministic(
         "001/lem-B.3:rows#corrected",
         at_most(_scale_tv, lambda i: 3 * _distance(i) / 2),
