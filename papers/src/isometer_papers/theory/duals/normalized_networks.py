@@ -30,13 +30,14 @@ def standardized(values: Numeric, axis: int) -> Numeric:
     return centred / sqrt((centred * centred).sum(axis=axis, keepdims=True) / size)
 
 
-def batch_norm_network(inputs: Numeric, weights: Sequence[Any], function: Function) -> Numeric:
-    """f of 004/eq-1 with BN of the pre-activations of every hidden layer and of the output.
+def batch_norm_network(inputs: Numeric, weights: Sequence[Any], function: Function, *, last: bool = True) -> Numeric:
+    """f of 004/eq-1 with BN of the pre-activations of every hidden layer and, with `last`, of the output.
 
     Args:
         inputs: (n, d).
         weights: W_1 … W_L and the output weights (1, m), each (units, inputs).
         function: σ.
+        last: whether the output layer is normalised too.
 
     Example:
         >>> import numpy as np
@@ -50,8 +51,9 @@ def batch_norm_network(inputs: Numeric, weights: Sequence[Any], function: Functi
     h = inputs
     for k, w in enumerate(weights):
         z = h @ w.T
-        if k == len(weights) - 1:
-            return standardized(z, 0)
+        final = k == len(weights) - 1
+        if final:
+            return standardized(z, 0) if last else z
         h = function(standardized(z, 0)) / sqrt(z[:1, :1] * 0 + w.shape[0])  # √m in the precision of z
     return h
 
