@@ -36,44 +36,24 @@ app.add_typer(trial_app, name="trial")
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the trial.")]
 Families = Annotated[
-    str | None,
-    typer.Option(
-        "--families",
-        metavar="NAME,NAME",
-        help="Only these families; all of a round by default.",
-        rich_help_panel=CHOICE,
-    ),
+    str | None, CHOICE("--families", metavar="NAME,NAME", help="Only these families; all of a round by default.")
 ]
-PerFamily = Annotated[
-    int,
-    typer.Option("--per-family", metavar="N", min=1, help="Models per family.", rich_help_panel=CHOICE),
-]
-Large = Annotated[
-    int,
-    typer.Option(
-        "--large", metavar="N", min=0, help="Additional large models, two per family.", rich_help_panel=CHOICE
-    ),
-]
+PerFamily = Annotated[int, CHOICE("--per-family", metavar="N", min=1, help="Models per family.")]
+Large = Annotated[int, CHOICE("--large", metavar="N", min=0, help="Additional large models, two per family.")]
 Rounds = Annotated[
     str,
-    typer.Option(
-        "--rounds",
-        metavar="N,N",
-        help="Training steps: for each of five learning rates, then for the best few.",
-        rich_help_panel=CHOICE,
-    ),
+    CHOICE("--rounds", metavar="N,N", help="Training steps: for each of five learning rates, then for the best few."),
 ]
 Round = Annotated[
     int,
-    typer.Option(
+    CHOICE(
         "--round",
         metavar="N",
         min=1,
         help="Round whose families are drawn: 1, or a later one (2, 3), where all are sealed.",
-        rich_help_panel=CHOICE,
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the draw.", rich_help_panel=CHOICE)]
+Seed = Annotated[int, CHOICE("--seed", metavar="N", min=0, help="Seed of the draw.")]
 EXAMINED = ("findings", "baselines", "stress", "causes", "treated")
 """What can be examined of the members of a trial, in this order."""
 _MOST, _MOST_STEPS = 10_000, 10**6
@@ -164,12 +144,7 @@ def truth(
     workers: Workers = None,
     dask: DaskAddress = None,
     check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Instead train 40 models ten times as long, to see whether the verdicts persist.",
-            rich_help_panel=CHOICE,
-        ),
+        bool, CHOICE("--check", help="Instead train 40 models ten times as long, to see whether the verdicts persist.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -198,29 +173,22 @@ def examine(
     dask: DaskAddress = None,
     open_seal: Annotated[
         str | None,
-        typer.Option(
-            "--open-seal",
-            metavar="REASON",
-            help="Also examine the sealed half: once, when the rules are final.",
-            rich_help_panel=CHOICE,
-        ),
+        CHOICE("--open-seal", metavar="REASON", help="Also examine the sealed half: once, when the rules are final."),
     ] = None,
     batches: Annotated[
         str,
-        typer.Option(
+        CHOICE(
             "--batches",
             metavar="KIND,…",
             help="Input of the stress test: fresh batches, one batch, or gaussian samples.",
-            rich_help_panel=CHOICE,
         ),
     ] = "fresh,one,gaussian",
     parts: Annotated[
         str,
-        typer.Option(
+        CHOICE(
             "--parts",
             metavar="PART,…",
             help="Parts to compute: findings, baselines, the stress test, causes, and the truth after treatment.",
-            rich_help_panel=CHOICE,
         ),
     ] = ",".join(EXAMINED),
     as_json: Json = False,
@@ -252,10 +220,7 @@ def examine(
 @trial_app.command("table")
 def show_table(
     folder: Folder,
-    sealed: Annotated[
-        bool,
-        typer.Option("--sealed", help="Show the sealed half, once it was opened.", rich_help_panel=CHOICE),
-    ] = False,
+    sealed: Annotated[bool, CHOICE("--sealed", help="Show the sealed half, once it was opened.")] = False,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
