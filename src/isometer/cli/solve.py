@@ -121,13 +121,13 @@ def solve(
     from isometer.spec import uniform_positions
 
     name: Any = _NAMES.get(unknown.value, unknown.value)
+    band = None if between is None else _band(between, "--between")
     if unknown.value in _OF_TOKENS or token_cosine is not None:
+        asked: dict[str, Any] = {"token_cosine": token_cosine, "entropy": entropy, "update": update, "most": most}
+        checking: dict[str, Any] = {"runs": check_runs, "seed": data.seed} if check else {}
         with allowing(memory, time), status("solving"):
-            asked: dict[str, Any] = {"token_cosine": token_cosine, "entropy": entropy, "update": update, "most": most}
-            between_ = None if between is None else _band(between, "--between")
-            checking: dict[str, Any] = {"runs": check_runs, "seed": data.seed} if check else {}
             spec, cosine = transformer(network), token_start(data)
-            _show(answer_to(name, spec, cosine=cosine, between=between_, check=check, **asked, **checking), as_json)
+            _show(answer_to(name, spec, cosine=cosine, between=band, check=check, **asked, **checking), as_json)
         return
     if entropy is not None or update is not None:
         raise IsometerError(f"--entropy and --update apply to transformers, not to {unknown.value} — drop them")
@@ -152,7 +152,7 @@ def solve(
             cosines=None if cosines is None else _band(cosines, "--cosines"),
             gradients=None if gradients is None else _band(gradients, "--gradients"),
             along=None if along is None else _curve(along),
-            between=None if between is None else _band(between, "--between"),
+            between=band,
             most=most,
             check=check,
             **({"width": check_width, "runs": check_runs, "seed": data.seed} if check else {}),
