@@ -22,7 +22,7 @@ from isometer_papers.claims._statements import (
     vanishes,
 )
 from isometer_papers.claims.joudaki2024.mean_field.chains import (
-    dense_tv,
+    TV_EXPONENT,
     distances_of,
     equal_samples,
     exponent_between,
@@ -30,7 +30,6 @@ from isometer_papers.claims.joudaki2024.mean_field.chains import (
     image_tv,
     mean_field_networks,
     precise_library,
-    tv_exponent,
     two_sample_networks,
     unique,
     why_several,
@@ -289,14 +288,7 @@ CLAIMS = (
     ),
     asymptotic(
         "001/lem-3.3",
-        at_most(
-            Sampled(
-                tv_exponent,
-                lambda i, rng: tv_exponent(i, rng, dense_tv),
-                "dense matrices through a ReLU layer instead of the law of the statistic",
-            ),
-            lambda i: exponent_between(i, _lemma_3_3),
-        ),
+        at_most(TV_EXPONENT, lambda i: exponent_between(i, _lemma_3_3)),
         {"widths": cases({"widths": [100, 10_000]})},
         counts=(1, 1),
     ),
