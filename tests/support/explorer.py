@@ -97,3 +97,14 @@ def fits_a_phone(tab: Tab) -> None:
     )
     assert small == [], "large enough for a finger"
     tab.fine()
+
+
+def callback(output: str, values: Any) -> dict[str, Any]:
+    """What a browser sends when the values of the simulation change, whatever they are."""
+    return {
+        "output": output,
+        "outputs": {"id": output.rpartition(".")[0], "property": "data"},
+        "inputs": [{"id": "depth-part-simulated", "property": "data", "value": values}],
+        "state": [{"id": "tab", "property": "data", "value": "forger"}],
+        "changedPropIds": ["depth-part-simulated.data"],
+    }

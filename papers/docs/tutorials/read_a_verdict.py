@@ -12,7 +12,7 @@ from isometer_papers.claims import check, find, ledger
 
 verdicts = {row.id: row for row in ledger("001")}
 printed = verdicts["001/thm-5.11:case-1"]
-print(printed.statement)
+print(printed.reading)
 print(printed.verdict, "·", printed.certified_by)
 # → κ(0) = 0 ⇒ Ψ(ρ_ℓ) ≤ Ψ(ρ₀) (1/κ′(1))^ℓ
 # → refuted · mpmath, 50 digits; second formula (a grid of Gauss–Hermite nodes instead of closed forms)
@@ -39,7 +39,7 @@ assert abs(left - printed.counterexample["value"]) < 1e-9
 # A refuted statement names a corrected one, which has its own verdict.
 
 corrected = verdicts[printed.corrected]
-print(corrected.statement)
+print(corrected.reading)
 print(corrected.verdict, "·", sum(corrected.instances.values()) > 1000)
 # → κ(0) = 0 ⇒ Ψ(ρ_ℓ) ≤ Ψ(ρ₀) (1/(2 − κ′(0)))^ℓ
 # → holds · True

@@ -11,7 +11,6 @@ from isometer_papers.studies.cells.spatial_norm import _simulated, gap_parts_cel
 from isometer_papers.theory.spatial_batch_norm import (
     gap_parts,
     input_covariance,
-    length_slope,
     normalised_layer,
     patches_mean,
     same_position_gram,
@@ -55,13 +54,6 @@ def test_independent_points_have_a_closed_form() -> None:
     assert np.allclose(np.diag(layer.covariance), 1.0, atol=1e-6)
     assert np.allclose(layer.covariance[~np.eye(9, dtype=bool)], -1 / 8, atol=1e-6)
     assert np.allclose(np.diag(layer.rectified), 0.5, atol=1e-6)
-
-
-def test_lengths_are_restored_slowly_where_points_are_many() -> None:
-    """Independent positions: recentring takes as much, as a share, from long as from short samples, to first order."""
-    few, many = (length_slope(np.eye(6 * side**2) + 0.3, 6, side) for side in (2, 6))
-    assert few < many < 1.01
-    assert many > 0.95
 
 
 def test_cells_run_and_agree_on_their_images() -> None:

@@ -12,6 +12,7 @@ from ._long_work import describe as describe
 from ._long_work import in_a_log as in_a_log
 from ._long_work import tell_failures as tell_failures
 from ._main import main as main
+from ._panels import Panel as Panel
 from ._progress import Ticker as Ticker
 from ._progress import duration as duration
 from ._progress import progress_bar as progress_bar

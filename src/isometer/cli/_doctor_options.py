@@ -6,155 +6,100 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from isometer.checks import WIDEST, seed_number, whole_number
 from isometer.cli._network import NetworkText
+from isometer.cli._panels import Panel
 from isometer.cli._shared import INPUT, OUTPUT
 from isometer.errors import IsometerError
 
-EXAMINATION, TREATMENT = "Examination", "Treatment"
+EXAMINATION, TREATMENT = Panel("Examination"), Panel("Treatment")
 
 Source = Annotated[
     str,
-    typer.Option(
+    INPUT(
         "--input",
         metavar="SOURCE",
         help="gaussian, a data set (fashion-mnist, cifar10, mnist, digits), or a file: .npy, .npz, .csv, "
         ".safetensors or torch tensors.",
-        rich_help_panel=INPUT,
     ),
 ]
-Samples = Annotated[
-    int | None,
-    typer.Option("--batch", metavar="N", help="Samples in the batch; 32 by default.", rich_help_panel=INPUT),
-]
+Samples = Annotated[int | None, INPUT("--batch", metavar="N", help="Samples in the batch; 32 by default.")]
 SampleShape = Annotated[
-    str | None,
-    typer.Option(
-        "--shape",
-        metavar="C,H,W",
-        help="Shape of one sample, if it cannot be inferred from the model.",
-        rich_help_panel=INPUT,
-    ),
+    str | None, INPUT("--shape", metavar="C,H,W", help="Shape of one sample, if it cannot be inferred from the model.")
 ]
-Seed = Annotated[
-    int, typer.Option("--seed", metavar="S", help="Seed of batch, gradients and redraws.", rich_help_panel=INPUT)
-]
+Seed = Annotated[int, INPUT("--seed", metavar="S", help="Seed of batch, gradients and redraws.")]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(
-        "--checkpoint",
-        metavar="FILE",
-        help="Weights to load first: .safetensors or a torch state dict.",
-        rich_help_panel=EXAMINATION,
-    ),
+    EXAMINATION("--checkpoint", metavar="FILE", help="Weights to load first: .safetensors or a torch state dict."),
 ]
 Checkpoints = Annotated[
     str | None,
-    typer.Option(
+    EXAMINATION(
         "--checkpoints",
         metavar="'run/*.pt'",
         help="Examine all of these instead: layers, findings and warnings over the steps of a training run. With "
         "--compare 'other/*.pt', beside another run.",
-        rich_help_panel=EXAMINATION,
     ),
 ]
-Evaluate = Annotated[
-    bool,
-    typer.Option(
-        "--eval", help="Examine the model in evaluation mode instead of training mode.", rich_help_panel=EXAMINATION
-    ),
-]
+Evaluate = Annotated[bool, EXAMINATION("--eval", help="Examine the model in evaluation mode instead of training mode.")]
 Optimizer = Annotated[
     str | None,
-    typer.Option(
-        "--optimizer",
-        metavar="NAME",
-        help="Optimizer you train with: adam, sgd, adamw, …; adam and sgd by default.",
-        rich_help_panel=EXAMINATION,
+    EXAMINATION(
+        "--optimizer", metavar="NAME", help="Optimizer you train with: adam, sgd, adamw, …; adam and sgd by default."
     ),
 ]
 Rate = Annotated[
-    float | None,
-    typer.Option(
-        "--lr",
-        metavar="RATE",
-        help="Your learning rate, judged beside the best one found.",
-        rich_help_panel=EXAMINATION,
-    ),
+    float | None, EXAMINATION("--lr", metavar="RATE", help="Your learning rate, judged beside the best one found.")
 ]
 NoStress = Annotated[
-    bool,
-    typer.Option(
-        "--no-stress",
-        help="Skip the training of a copy: a quick look that lists findings only.",
-        rich_help_panel=EXAMINATION,
-    ),
+    bool, EXAMINATION("--no-stress", help="Skip the training of a copy: a quick look that lists findings only.")
 ]
 Budget = Annotated[
     float | None,
-    typer.Option(
+    EXAMINATION(
         "--budget",
         metavar="SECONDS",
         help="Time for the diagnosis, and again for --treat. By default the whole test runs, ten minutes at most.",
-        rich_help_panel=EXAMINATION,
     ),
 ]
 Kernel = Annotated[
     bool,
-    typer.Option(
+    EXAMINATION(
         "--kernel",
         help="Also the tangent kernel of the batch: spectrum, condition number, largest stable rates. The --html "
         "report includes it if it takes at most a few seconds.",
-        rich_help_panel=EXAMINATION,
     ),
 ]
 Treat = Annotated[
     str | None,
-    typer.Option(
+    TREATMENT(
         "--treat",
         metavar="all|ID,…",
         help="Repair a copy and keep what helps it train: recommended prescriptions, all, or these IDs.",
-        rich_help_panel=TREATMENT,
     ),
 ]
 Trial = Annotated[
     int | None,
-    typer.Option(
+    TREATMENT(
         "--trial",
         metavar="STEPS",
         help="Then train the model and the repaired copy for this many steps: three learning rates, three seeds.",
-        rich_help_panel=TREATMENT,
     ),
 ]
 Save = Annotated[
-    Path | None,
-    typer.Option(
-        "--save",
-        metavar="FILE.safetensors",
-        help="Write the treated model's weights.",
-        rich_help_panel=TREATMENT,
-    ),
+    Path | None, TREATMENT("--save", metavar="FILE.safetensors", help="Write the treated model's weights.")
 ]
-Html = Annotated[
-    Path | None,
-    typer.Option("--html", metavar="FILE", help="Write the interactive report.", rich_help_panel=OUTPUT),
-]
+Html = Annotated[Path | None, OUTPUT("--html", metavar="FILE", help="Write the interactive report.")]
 Baseline = Annotated[
     Path | None,
-    typer.Option(
+    OUTPUT(
         "--compare",
         metavar="FILE.json",
         help="Report what improved or got worse since this --json report; with --checkpoints, checkpoints of another "
         "run.",
-        rich_help_panel=OUTPUT,
     ),
 ]
-Layers = Annotated[
-    int,
-    typer.Option("--layers", metavar="K", help="Rows of the per-layer table; 0 for all.", rich_help_panel=OUTPUT),
-]
+Layers = Annotated[int, OUTPUT("--layers", metavar="K", help="Rows of the per-layer table; 0 for all.")]
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 
+from isometer.cli._panels import Panel
 from isometer.cli._progress import Ticker, duration
 from isometer.serialize import json_text
 
@@ -34,24 +34,14 @@ __all__ = [
     "tell_failures",
 ]
 
-EXECUTION = "Execution"
+EXECUTION = Panel("Execution")
 """The panel of options that say where long work runs."""
 Workers = Annotated[
-    int | None,
-    typer.Option(
-        "--workers",
-        metavar="N",
-        max=10_000,
-        help="Number of processes; one per core by default.",
-        rich_help_panel=EXECUTION,
-    ),
+    int | None, EXECUTION("--workers", metavar="N", max=10_000, help="Number of processes; one per core by default.")
 ]
 """The option `--workers` of commands that do long work."""
 DaskAddress = Annotated[
-    str | None,
-    typer.Option(
-        "--dask", metavar="ADDRESS", help="Dask cluster: tcp://host:port, or local.", rich_help_panel=EXECUTION
-    ),
+    str | None, EXECUTION("--dask", metavar="ADDRESS", help="Dask cluster: tcp://host:port, or local.")
 ]
 """The option `--dask` of commands that do long work."""
 

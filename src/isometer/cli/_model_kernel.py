@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from isometer.cli._model_options import ModelOptions
 from isometer.cli._network import InputOptions
 from isometer.cli._shared import MODEL
@@ -24,43 +22,35 @@ class ModelKernelOptions:
 
     since: Annotated[
         Path | None,
-        typer.Option(
+        MODEL(
             "--since",
             metavar="FILE",
             help="Earlier checkpoint of the --model; shows how far the kernel has moved since, by layer.",
-            rich_help_panel=MODEL,
         ),
     ] = None
     limit: Annotated[
         bool,
-        typer.Option(
-            "--limit",
-            help="Also compute the distance to the kernel of the --model's architecture at infinite width.",
-            rich_help_panel=MODEL,
+        MODEL(
+            "--limit", help="Also compute the distance to the kernel of the --model's architecture at infinite width."
         ),
     ] = False
     sketch: Annotated[
         int | None,
-        typer.Option(
+        MODEL(
             "--sketch",
             metavar="K",
             help="Use K random combinations of the --model's outputs instead of all of them, with an error estimate.",
-            rich_help_panel=MODEL,
         ),
     ] = None
     draws: Annotated[
-        int | None,
-        typer.Option(
-            "--draws", metavar="N", help="Average over N draws of the --model's dropout.", rich_help_panel=MODEL
-        ),
+        int | None, MODEL("--draws", metavar="N", help="Average over N draws of the --model's dropout.")
     ] = None
     site: Annotated[
         str | None,
-        typer.Option(
+        MODEL(
             "--site",
             metavar="MODULE",
             help="With --kind nngp: the kernel of this module's output; by default, of the last linear layer's input.",
-            rich_help_panel=MODEL,
         ),
     ] = None
     given: frozenset[str] = field(default=frozenset())

@@ -33,28 +33,19 @@ class ModelOptions:
 
     model: Annotated[
         str | None,
-        typer.Option(
+        MODEL(
             "--model",
             metavar="FILE:FACTORY",
             help="A PyTorch model as it is, instead of a network at infinite width; a target of `isometer doctor`. A "
             "file or package is executed.",
-            rich_help_panel=MODEL,
         ),
     ] = None
     checkpoint: Annotated[
         Path | None,
-        typer.Option(
-            "--checkpoint",
-            metavar="FILE",
-            help="Weights for the --model: .safetensors or a state dict.",
-            rich_help_panel=MODEL,
-        ),
+        MODEL("--checkpoint", metavar="FILE", help="Weights for the --model: .safetensors or a state dict."),
     ] = None
     evaluate: Annotated[
-        bool,
-        typer.Option(
-            "--eval", help="Put the --model into evaluation mode instead of training mode.", rich_help_panel=MODEL
-        ),
+        bool, MODEL("--eval", help="Put the --model into evaluation mode instead of training mode.")
     ] = False
     given: frozenset[str] = field(default=frozenset())
 

@@ -56,131 +56,82 @@ class LossChoice(StrEnum):
 
 NetworkText = Annotated[
     str | None,
-    typer.Option(
+    NETWORK(
         "--network",
         metavar="FILE|PRESET|TEXT",
         help="A network instead of the short options: a JSON file, a preset such as preln_mlp(blocks=24), or an "
         "expression such as repeat(dense > act('relu'), 10). Parsed, never executed.",
-        rich_help_panel=NETWORK,
     ),
 ]
-SpecFile = Annotated[
-    Path | None,
-    typer.Option("--spec", metavar="FILE.json", help="The older name of --network FILE.", hidden=True),
-]
-Width = Annotated[int, typer.Option("--width", metavar="D", help="Features per layer.", rich_help_panel=NETWORK)]
-Depth = Annotated[int, typer.Option("--depth", metavar="L", help="Number of layers.", rich_help_panel=NETWORK)]
+Width = Annotated[int, NETWORK("--width", metavar="D", help="Features per layer.")]
+Depth = Annotated[int, NETWORK("--depth", metavar="L", help="Number of layers.")]
 ActivationText = Annotated[
-    str,
-    typer.Option(
-        "--activation", metavar="A", help="Name or expression, as for `isometer explain`.", rich_help_panel=NETWORK
-    ),
+    str, NETWORK("--activation", metavar="A", help="Name or expression, as for `isometer explain`.")
 ]
 NormName = Annotated[
     str,
-    typer.Option(
+    NETWORK(
         "--norm",
         help="none, layer, rms, batch, batch-rescale, batch-recenter (and unit, whiten, group:K) in each layer.",
-        rich_help_panel=NETWORK,
     ),
 ]
 PositionOption = Annotated[
     PositionChoice,
-    typer.Option(
+    NETWORK(
         "--norm-position",
         help="Position of the norm relative to the activation: pre is dense > norm > act, post is dense > act > norm. "
         "With --gamma it is inside the branch, residual(norm > act > dense) or residual(act > norm > dense); sum "
         "puts it after the addition, residual(act > dense) > norm.",
-        rich_help_panel=NETWORK,
     ),
 ]
 WeightLaw = Annotated[
-    str,
-    typer.Option(
-        "--weights",
-        metavar="LAW",
-        help="gaussian, orthogonal, uniform, he, pytorch, asymmetric, …",
-        rich_help_panel=NETWORK,
-    ),
+    str, NETWORK("--weights", metavar="LAW", help="gaussian, orthogonal, uniform, he, pytorch, asymmetric, …")
 ]
 Gamma = Annotated[
-    float,
-    typer.Option(
-        "--gamma",
-        metavar="G",
-        help="Strength of the branch beside a skip connection; inf means no skip.",
-        rich_help_panel=NETWORK,
-    ),
+    float, NETWORK("--gamma", metavar="G", help="Strength of the branch beside a skip connection; inf means no skip.")
 ]
 Gain = Annotated[
     str | None,
-    typer.Option(
+    NETWORK(
         "--gain",
         metavar="G",
         help="Factor of the weights. forward, the default, keeps signals of unit variance: 1/√E φ², or 1 where a norm "
         "follows the activation. Laws with a size of their own (he, pytorch, …) have 1.",
-        rich_help_panel=NETWORK,
     ),
 ]
-BiasVariance = Annotated[
-    float, typer.Option("--bias-variance", metavar="V", help="Variance of Gaussian biases.", rich_help_panel=NETWORK)
-]
+BiasVariance = Annotated[float, NETWORK("--bias-variance", metavar="V", help="Variance of Gaussian biases.")]
 Source = Annotated[
     str,
-    typer.Option(
+    INPUT(
         "--input",
         metavar="SOURCE",
         help="gaussian, orthogonal, correlated:COSINE, collinear:ANGLE, degenerate:DISTINCT, power-law:EXPONENT, a "
         "data set such as fashion-mnist or data:fashion-mnist:centre=pixel,scale=norm, a .npy/.npz/.csv/.safetensors "
         "file (FILE:scale=norm for samples of mean square 1), or cosine:C, which is correlated:C at infinite width.",
-        rich_help_panel=INPUT,
     ),
 ]
 BatchSize = Annotated[
-    int | None,
-    typer.Option(
-        "--batch",
-        metavar="N",
-        help="Samples in the batch; by default 10, or all samples of a file.",
-        rich_help_panel=INPUT,
-    ),
+    int | None, INPUT("--batch", metavar="N", help="Samples in the batch; by default 10, or all samples of a file.")
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="S", help="Seed of weights and input.", rich_help_panel=INPUT)]
-Runs = Annotated[int, typer.Option("--runs", metavar="R", help="Independent networks.", rich_help_panel=MEASUREMENT)]
+Seed = Annotated[int, INPUT("--seed", metavar="S", help="Seed of weights and input.")]
+Runs = Annotated[int, MEASUREMENT("--runs", metavar="R", help="Independent networks.")]
 MetricNames = Annotated[
     list[str] | None,
-    typer.Option(
+    MEASUREMENT(
         "--metric",
         metavar="M",
         help="Metrics to measure: repeat the option, or separate them by commas; the common ones by default. "
         f"{', '.join(names(*SIMULATED))}; of sequences {', '.join(SEQUENCE_METRICS)}.",
-        rich_help_panel=MEASUREMENT,
     ),
 ]
-Backward = Annotated[
-    bool, typer.Option("--backward", help="Also measure gradients, by a backward pass.", rich_help_panel=MEASUREMENT)
-]
-Loss = Annotated[
-    LossChoice, typer.Option("--loss", help="Loss whose gradients are measured.", rich_help_panel=MEASUREMENT)
-]
-Site = Annotated[
-    SiteChoice,
-    typer.Option("--at", help="Measure after each layer, or before its activation.", rich_help_panel=MEASUREMENT),
-]
+Backward = Annotated[bool, MEASUREMENT("--backward", help="Also measure gradients, by a backward pass.")]
+Loss = Annotated[LossChoice, MEASUREMENT("--loss", help="Loss whose gradients are measured.")]
+Site = Annotated[SiteChoice, MEASUREMENT("--at", help="Measure after each layer, or before its activation.")]
 EngineOption = Annotated[
-    EngineChoice,
-    typer.Option(
-        "--engine",
-        help="gram draws no weight matrices (fast, exact in law); dense draws them.",
-        rich_help_panel=MEASUREMENT,
-    ),
+    EngineChoice, MEASUREMENT("--engine", help="gram draws no weight matrices (fast, exact in law); dense draws them.")
 ]
-Dtype = Annotated[
-    DtypeChoice, typer.Option("--dtype", help="Precision of the computation.", rich_help_panel=MEASUREMENT)
-]
-Out = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE.nc", help="Save every run as netCDF.", rich_help_panel=OUTPUT)
-]
+Dtype = Annotated[DtypeChoice, MEASUREMENT("--dtype", help="Precision of the computation.")]
+Out = Annotated[Path | None, OUTPUT("--out", metavar="FILE.nc", help="Save every run as netCDF.")]
 
 SHORT = ("depth", "activation", "norm", "norm_position", "weights", "gamma", "gain", "bias_variance")
 """The short options that a network of one's own leaves no room for."""
@@ -212,7 +163,6 @@ class _Frame:
     """What a network has beside its layer; a class of its own so that these options come first in the help."""
 
     network: NetworkText = None
-    spec: SpecFile = None
     width: Width = 100
     depth: Depth = 50
     activation: ActivationText = "relu"
@@ -226,26 +176,21 @@ class NetworkOptions(LayerOptions, _Frame):
     @property
     def brings_its_own(self) -> bool:
         """Whether the network is not one of the short options."""
-        return self.network is not None or self.spec is not None
+        return self.network is not None
 
     def made(self, features: int | None = None) -> Spec:
         """The network, for an input of so many features; of `--width` features unless the network says."""
-        if not self.brings_its_own:
+        if self.network is None:
             return self.chain(features)
-        if self.network is not None and self.spec is not None:
-            raise IsometerError("--network and --spec name a network each; expected one of them — drop --spec")
-        self.check_alone(*(["width"] if says_width(str(self.network or self.spec)) else []))
-        if self.spec is not None or Path(str(self.network)).suffix == ".json":
+        self.check_alone(*(["width"] if says_width(self.network) else []))
+        if Path(self.network).suffix == ".json":
             return self._read
-        assert self.network is not None
         return network_from(self.network, self.width if features is None else features)
 
     @cached_property
     def _read(self) -> Spec:
         """The network of a file, read once: what there is to tell of it is told once."""
-        if self.spec is not None:
-            tell("--spec FILE is the older name of --network FILE")
-        return network_from(str(self.spec or self.network), self.width, file=True)
+        return network_from(str(self.network), self.width, file=True)
 
     def stack(self, features: int) -> Spec:
         """The network for kernels, which put an input layer before a skip connection and take any depth."""
@@ -294,7 +239,7 @@ class InputOptions:
 
     def features_of(self, network: NetworkOptions) -> int | None:
         """How many features samples need, where a network of one's own says so."""
-        if not network.brings_its_own or not says_width(str(network.network or network.spec)):
+        if network.network is None or not says_width(network.network):
             return None
         shape = network.made().shape
         return shape.width * shape.positions

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from isometer.cli._commands import app
+from isometer.cli._panels import Panel
 from isometer.cli._progress import progress_bar, status
 from isometer.cli._threads import MOST, OPTION
 from isometer.serialize import json_text
@@ -40,47 +41,23 @@ __all__ = [
 ]
 
 
-NETWORK, MODEL, INPUT, MEASUREMENT = "Network", "Model", "Input", "Measurement"
-LIMITS = "Limits"
+NETWORK, MODEL, INPUT, MEASUREMENT = Panel("Network"), Panel("Model"), Panel("Input"), Panel("Measurement")
+LIMITS = Panel("Limits")
 """Panels of the help."""
-OUTPUT = "Output"
+OUTPUT = Panel("Output")
 """The panel of options about what a command prints and writes."""
-CHOICE = "Choice"
+CHOICE = Panel("Choice")
 """The panel of options that choose what a command works on."""
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.", rich_help_panel=OUTPUT)]
-Plot = Annotated[
-    Path | None,
-    typer.Option("--plot", metavar="FILE", help="Also draw a picture (.png, .pdf or .svg).", rich_help_panel=OUTPUT),
-]
-Memory = Annotated[
-    str | None,
-    typer.Option(
-        "--memory",
-        metavar="SIZE",
-        help="Memory limit, such as 4GiB; 2GiB by default.",
-        rich_help_panel=LIMITS,
-    ),
-]
+Json = Annotated[bool, OUTPUT("--json", help="Print one JSON object instead of tables.")]
+Plot = Annotated[Path | None, OUTPUT("--plot", metavar="FILE", help="Also draw a picture (.png, .pdf or .svg).")]
+Memory = Annotated[str | None, LIMITS("--memory", metavar="SIZE", help="Memory limit, such as 4GiB; 2GiB by default.")]
 """The option `--memory` of commands whose work is estimated before it starts."""
-Time = Annotated[
-    str | None,
-    typer.Option(
-        "--time",
-        metavar="TIME",
-        help="Time limit, such as 3h; an hour by default.",
-        rich_help_panel=LIMITS,
-    ),
-]
+Time = Annotated[str | None, LIMITS("--time", metavar="TIME", help="Time limit, such as 3h; an hour by default.")]
 """The option `--time` of the same."""
 Threads = Annotated[
     int | None,
-    typer.Option(
-        OPTION,
-        metavar="N",
-        min=1,
-        max=MOST,
-        help="Number of threads; by default 1, or all idle cores for large work.",
-        rich_help_panel=LIMITS,
+    LIMITS(
+        OPTION, metavar="N", min=1, max=MOST, help="Number of threads; by default 1, or all idle cores for large work."
     ),
 ]
 

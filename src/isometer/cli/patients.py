@@ -6,8 +6,6 @@ import json
 from importlib.resources import files
 from typing import Annotated, Any
 
-import typer
-
 from isometer.cli._shared import CHOICE, Json, app, console, emit, next_step
 from isometer.errors import unknown_name
 
@@ -15,13 +13,7 @@ from isometer.errors import unknown_name
 @app.command()
 def patients(
     family: Annotated[
-        str | None,
-        typer.Option(
-            "--family",
-            metavar="NAME",
-            help="Only mlp, convnet, transformer, recurrent or mixer.",
-            rich_help_panel=CHOICE,
-        ),
+        str | None, CHOICE("--family", metavar="NAME", help="Only mlp, convnet, transformer, recurrent or mixer.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from isometer.cli._network import InputOptions, NetworkOptions, check_folders, tell
 from isometer.cli._option_groups import takes_options
+from isometer.cli._panels import Panel
 from isometer.cli._shared import Json, Plot, app, console, emit, next_step, progress_bar, status, tell_file
 from isometer.errors import IsometerError
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from isometer.theory.chains import ChainLayer
 
 
-DIAGRAM = "Diagram"
+DIAGRAM = Panel("Diagram")
 """The panel of the help."""
 
 
@@ -28,37 +27,24 @@ def phase(
     data: InputOptions,
     weight_limit: Annotated[
         float | None,
-        typer.Option(
-            "--weight-limit",
-            metavar="V",
-            help="Largest σ_w²; by default four times that of the edge.",
-            rich_help_panel=DIAGRAM,
-        ),
+        DIAGRAM("--weight-limit", metavar="V", help="Largest σ_w²; by default four times that of the edge."),
     ] = None,
-    bias_limit: Annotated[
-        float, typer.Option("--bias-limit", metavar="V", help="Largest σ_b².", rich_help_panel=DIAGRAM)
-    ] = 0.5,
+    bias_limit: Annotated[float, DIAGRAM("--bias-limit", metavar="V", help="Largest σ_b².")] = 0.5,
     x: Annotated[
         str | None,
-        typer.Option(
+        DIAGRAM(
             "--x",
             metavar="NAME=LOW:HIGH",
             help="One axis of a diagram over two numbers of any network: gain (or sigma_w), gamma (scale), "
             "bias_variance (its root is sigma_b), activation_gain (alpha). For a transformer: keywords of its preset, "
             "or qk_gain, branch, skip, mlp_gain, blocks, tokens.",
-            rich_help_panel=DIAGRAM,
         ),
     ] = None,
-    y: Annotated[
-        str | None, typer.Option("--y", metavar="NAME=LOW:HIGH", help="The other axis.", rich_help_panel=DIAGRAM)
-    ] = None,
+    y: Annotated[str | None, DIAGRAM("--y", metavar="NAME=LOW:HIGH", help="The other axis.")] = None,
     points: Annotated[
         int | None,
-        typer.Option(
-            "--points",
-            metavar="N",
-            help="Points along each of --x and --y; by default 13, or 60 for a transformer.",
-            rich_help_panel=DIAGRAM,
+        DIAGRAM(
+            "--points", metavar="N", help="Points along each of --x and --y; by default 13, or 60 for a transformer."
         ),
     ] = None,
     plot: Plot = None,

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from isometer.cli._application import listed
 from isometer.cli._network import LossChoice, Out, Setting, check_folders
 from isometer.cli._option_groups import takes_options
@@ -42,20 +40,11 @@ _LARGE = 1000  # samples from which on several threads are worth it
 
 Against = Annotated[
     bool,
-    typer.Option(
-        "--against-simulation",
-        help="Simulate too, draw both and report where theory leaves the interval.",
-        rich_help_panel=MEASUREMENT,
-    ),
+    MEASUREMENT("--against-simulation", help="Simulate too, draw both and report where theory leaves the interval."),
 ]
 Compare = Annotated[
     list[str] | None,
-    typer.Option(
-        "--compare",
-        metavar="A,B,…",
-        help="Several activations against simulations, one panel each.",
-        rich_help_panel=MEASUREMENT,
-    ),
+    MEASUREMENT("--compare", metavar="A,B,…", help="Several activations against simulations, one panel each."),
 ]
 
 

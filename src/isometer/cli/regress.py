@@ -68,59 +68,39 @@ def regress(
     ],
     network: Annotated[
         str,
-        typer.Option(
+        NETWORK(
             "--network",
             metavar="FILE|TEXT",
             help="JSON file or expression; reads the images unless it begins with input(…).",
-            rich_help_panel=NETWORK,
         ),
     ] = _DEFAULT,
-    train: Annotated[
-        int,
-        typer.Option("--train", metavar="N", help="Training images, the same number per class.", rich_help_panel=INPUT),
-    ] = 1000,
-    test: Annotated[int, typer.Option("--test", metavar="N", help="Test images.", rich_help_panel=INPUT)] = 1000,
+    train: Annotated[int, INPUT("--train", metavar="N", help="Training images, the same number per class.")] = 1000,
+    test: Annotated[int, INPUT("--test", metavar="N", help="Test images.")] = 1000,
     draws: Annotated[
-        int,
-        typer.Option(
-            "--draws", metavar="N", min=1, help="Independent draws of training and test images.", rich_help_panel=INPUT
-        ),
+        int, INPUT("--draws", metavar="N", min=1, help="Independent draws of training and test images.")
     ] = 1,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="S", min=0, help="Seed of the first draw.", rich_help_panel=INPUT)
-    ] = 0,
-    kind: Annotated[
-        KernelChoice, typer.Option("--kind", help="Which kernel.", rich_help_panel=MEASUREMENT)
-    ] = KernelChoice.both,
+    seed: Annotated[int, INPUT("--seed", metavar="S", min=0, help="Seed of the first draw.")] = 0,
+    kind: Annotated[KernelChoice, MEASUREMENT("--kind", help="Which kernel.")] = KernelChoice.both,
     ridge: Annotated[
         list[str] | None,
-        typer.Option(
+        MEASUREMENT(
             "--ridge",
             metavar="R,R,…",
             help="Ridge, in units of the kernel's mean diagonal; if several are given, leave-one-out accuracy "
             "chooses. 1e-7 to 100 by default.",
-            rich_help_panel=MEASUREMENT,
         ),
     ] = None,
     precision: Annotated[
-        PrecisionChoice,
-        typer.Option(
-            "--precision", help="Precision of the kernels; float32 takes half the time.", rich_help_panel=MEASUREMENT
-        ),
+        PrecisionChoice, MEASUREMENT("--precision", help="Precision of the kernels; float32 takes half the time.")
     ] = PrecisionChoice.float64,
     block: Annotated[
         int | None,
-        typer.Option(
-            "--block",
-            metavar="N",
-            min=1,
-            help="Samples per side of a block; by default, a block takes about 20 s.",
-            rich_help_panel=LIMITS,
+        LIMITS(
+            "--block", metavar="N", min=1, help="Samples per side of a block; by default, a block takes about 20 s."
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder for the blocks; runs/… by default.", rich_help_panel=OUTPUT),
+        Path | None, OUTPUT("--out", metavar="DIR", help="Folder for the blocks; runs/… by default.")
     ] = None,
     workers: Workers = None,
     dask: DaskAddress = None,

@@ -174,14 +174,9 @@ def verify(folder: Folder, as_json: Json = False) -> None:
 def clean(
     folder: Folder,
     unused: Annotated[
-        bool,
-        typer.Option(
-            "--unused", help="Also results that no job needs: other code, earlier grids.", rich_help_panel=CHOICE
-        ),
+        bool, CHOICE("--unused", help="Also results that no job needs: other code, earlier grids.")
     ] = False,
-    dry: Annotated[
-        bool, typer.Option("--dry-run", help="Only list what would be removed.", rich_help_panel=CHOICE)
-    ] = False,
+    dry: Annotated[bool, CHOICE("--dry-run", help="Only list what would be removed.")] = False,
     as_json: Json = False,
 ) -> None:
     """Remove damaged cells, temporary files and locks of dead processes. Files of other programs are left alone.

@@ -10,6 +10,7 @@ import typer
 from isometer.checks import WIDEST, whole_number
 from isometer.cli._application import listed
 from isometer.cli._network import check_folders
+from isometer.cli._panels import Panel
 from isometer.cli._shared import (
     INPUT,
     MEASUREMENT,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from isometer.doctor.scaling import ScalingCheck
 
-SIZES, TRAINING = "Sizes", "Training"
+SIZES, TRAINING = Panel("Sizes"), Panel("Training")
 WRONG, UNDECIDED = 1, 3
 _BATCHES = 64  # of a data set
 _MOST_SEEDS = 1000
@@ -55,96 +56,61 @@ def scaling(
         ),
     ],
     widths: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--widths",
-            metavar="N,N,…",
-            help="64,128,256 by default; none keeps the width.",
-            rich_help_panel=SIZES,
-        ),
+        list[str] | None, SIZES("--widths", metavar="N,N,…", help="64,128,256 by default; none keeps the width.")
     ] = None,
     depths: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--depths",
-            metavar="L,L,…",
-            help="2,4,8 by default; none keeps the depth.",
-            rich_help_panel=SIZES,
-        ),
+        list[str] | None, SIZES("--depths", metavar="L,L,…", help="2,4,8 by default; none keeps the depth.")
     ] = None,
     optimizer: Annotated[
         str,
-        typer.Option(
+        TRAINING(
             "--optimizer",
             metavar="NAME",
             help="Optimizer you train with: adam, sgd (momentum 0.9), adamw, …; the factory's own, if it returns one.",
-            rich_help_panel=TRAINING,
         ),
     ] = "adam",
     lr: Annotated[
         float | None,
-        typer.Option(
-            "--lr",
-            metavar="RATE",
-            help="Your learning rate at the smallest size; by default the optimizer's own.",
-            rich_help_panel=TRAINING,
+        TRAINING(
+            "--lr", metavar="RATE", help="Your learning rate at the smallest size; by default the optimizer's own."
         ),
     ] = None,
     rates: Annotated[
         list[str] | None,
-        typer.Option(
+        TRAINING(
             "--rates",
             metavar="R,R,…",
             help="Rates of the sweep, at the smallest size; seven around --lr by default, none for no sweep.",
-            rich_help_panel=TRAINING,
         ),
     ] = None,
     sweep_steps: Annotated[
-        int,
-        typer.Option(
-            "--sweep-steps", metavar="N", help="Training steps for each rate of the sweep.", rich_help_panel=TRAINING
-        ),
+        int, TRAINING("--sweep-steps", metavar="N", help="Training steps for each rate of the sweep.")
     ] = 40,
     source: Annotated[
         str,
-        typer.Option(
+        INPUT(
             "--input",
             metavar="SOURCE",
             help="gaussian (the factory's own batch, or made-up inputs or tokens), a data set (fashion-mnist, cifar10, "
             "mnist, digits), or a file: .npy, .npz, .csv, .safetensors or torch tensors.",
-            rich_help_panel=INPUT,
         ),
     ] = "gaussian",
-    batch: Annotated[
-        int, typer.Option("--batch", metavar="N", help="Samples per batch of a data set.", rich_help_panel=INPUT)
-    ] = 64,
+    batch: Annotated[int, INPUT("--batch", metavar="N", help="Samples per batch of a data set.")] = 64,
     steps: Annotated[
-        int,
-        typer.Option(
-            "--steps",
-            metavar="N",
-            help="Optimizer steps, each measured; 0 measures initial models only.",
-            rich_help_panel=MEASUREMENT,
-        ),
+        int, MEASUREMENT("--steps", metavar="N", help="Optimizer steps, each measured; 0 measures initial models only.")
     ] = 5,
-    seeds: Annotated[
-        int, typer.Option("--seeds", metavar="N", help="Number of models of each size.", rich_help_panel=MEASUREMENT)
-    ] = 3,
+    seeds: Annotated[int, MEASUREMENT("--seeds", metavar="N", help="Number of models of each size.")] = 3,
     aim: Annotated[
         str | None,
-        typer.Option(
+        MEASUREMENT(
             "--aim",
             metavar="NAME",
             help="Parametrisation to judge by: standard, mup, depth-mup or completep; completep by default, mup "
             "without depths or skip connections.",
-            rich_help_panel=MEASUREMENT,
         ),
     ] = None,
     code: Annotated[
-        Path | None,
-        typer.Option(
-            "--code", metavar="FILE.py", help="Also write the corrections as Python code.", rich_help_panel=OUTPUT
-        ),
+        Path | None, OUTPUT("--code", metavar="FILE.py", help="Also write the corrections as Python code.")
     ] = None,
     plot: Plot = None,
     memory: Memory = None,

@@ -11,6 +11,7 @@ import typer
 
 from isometer.cli._network import InputOptions, NetworkOptions, kernel_inputs, tell
 from isometer.cli._option_groups import takes_options
+from isometer.cli._panels import Panel
 from isometer.cli._shared import Json, Memory, Time, allowing, app, console, emit, status
 from isometer.cli._token_phase import token_start, transformer
 from isometer.cli.kernel import KindChoice
@@ -35,7 +36,12 @@ class UnknownChoice(StrEnum):
 
 
 _NAMES = {"bias-variance": "bias_variance", "activation-scale": "activation_gain", "qk-gain": "qk_gain"}
-DEPTH, EDGE, TRANSFORMERS, CHECK = "Depth", "Edge of chaos", "Transformers", "Check by simulation"
+DEPTH, EDGE, TRANSFORMERS, CHECK = (
+    Panel("Depth"),
+    Panel("Edge of chaos"),
+    Panel("Transformers"),
+    Panel("Check by simulation"),
+)
 _OF_TOKENS = ("skip", "branch", "qk-gain", "deepnorm")
 
 
@@ -49,88 +55,51 @@ def solve(
     network: NetworkOptions,
     data: InputOptions,
     condition: Annotated[
-        float | None,
-        typer.Option(
-            "--condition",
-            metavar="C",
-            help="Least depth with a condition number of at most C.",
-            rich_help_panel=DEPTH,
-        ),
+        float | None, DEPTH("--condition", metavar="C", help="Least depth with a condition number of at most C.")
     ] = None,
-    kind: Annotated[
-        KindChoice, typer.Option("--kind", help="Kernel whose condition number counts.", rich_help_panel=DEPTH)
-    ] = KindChoice.nngp,
+    kind: Annotated[KindChoice, DEPTH("--kind", help="Kernel whose condition number counts.")] = KindChoice.nngp,
     cosines: Annotated[
-        str | None,
-        typer.Option(
-            "--cosines",
-            metavar="LOW:HIGH",
-            help="Largest depth that keeps all cosines in this band.",
-            rich_help_panel=DEPTH,
-        ),
+        str | None, DEPTH("--cosines", metavar="LOW:HIGH", help="Largest depth that keeps all cosines in this band.")
     ] = None,
     gradients: Annotated[
         str | None,
-        typer.Option(
+        DEPTH(
             "--gradients",
             metavar="LOW:HIGH",
             help="Largest depth that keeps the ratio of input to output gradient in this band.",
-            rich_help_panel=DEPTH,
         ),
     ] = None,
     along: Annotated[
         str | None,
-        typer.Option(
+        EDGE(
             "--along",
             metavar="NAME=VALUES",
             help="Solve along a second number: bias-variance=0.01,0.1 or =log:0.01:1:9.",
-            rich_help_panel=EDGE,
         ),
     ] = None,
-    between: Annotated[
-        str | None,
-        typer.Option("--between", metavar="LOW:HIGH", help="Range to search.", rich_help_panel=EDGE),
-    ] = None,
-    most: Annotated[
-        int, typer.Option("--most", metavar="L", help="Largest depth to try for a band.", rich_help_panel=DEPTH)
-    ] = 1000,
+    between: Annotated[str | None, EDGE("--between", metavar="LOW:HIGH", help="Range to search.")] = None,
+    most: Annotated[int, DEPTH("--most", metavar="L", help="Largest depth to try for a band.")] = 1000,
     token_cosine: Annotated[
         float | None,
-        typer.Option(
-            "--token-cosine",
-            metavar="C",
-            help="Least depth at which the cosine of tokens reaches C.",
-            rich_help_panel=TRANSFORMERS,
-        ),
+        TRANSFORMERS("--token-cosine", metavar="C", help="Least depth at which the cosine of tokens reaches C."),
     ] = None,
     entropy: Annotated[
         float | None,
-        typer.Option(
+        TRANSFORMERS(
             "--entropy",
             metavar="SHARE",
             help="qk-gain: where entropy falls to this share of its maximum; 0.1 by default.",
-            rich_help_panel=TRANSFORMERS,
         ),
     ] = None,
     update: Annotated[
         float | None,
-        typer.Option(
-            "--update",
-            metavar="U",
-            help="branch, skip, qk-gain: where a step of rate η moves outputs by U η.",
-            rich_help_panel=TRANSFORMERS,
+        TRANSFORMERS(
+            "--update", metavar="U", help="branch, skip, qk-gain: where a step of rate η moves outputs by U η."
         ),
     ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Also simulate the answer at finite width.", rich_help_panel=CHECK)
-    ] = False,
-    check_width: Annotated[
-        int, typer.Option("--check-width", metavar="D", help="Width of that simulation.", rich_help_panel=CHECK)
-    ] = 512,
-    check_runs: Annotated[
-        int,
-        typer.Option("--check-runs", metavar="R", help="Number of networks in that simulation.", rich_help_panel=CHECK),
-    ] = 16,
+    check: Annotated[bool, CHECK("--check", help="Also simulate the answer at finite width.")] = False,
+    check_width: Annotated[int, CHECK("--check-width", metavar="D", help="Width of that simulation.")] = 512,
+    check_runs: Annotated[int, CHECK("--check-runs", metavar="R", help="Number of networks in that simulation.")] = 16,
     memory: Memory = None,
     time: Time = None,
     as_json: Json = False,
@@ -152,13 +121,13 @@ def solve(
     from isometer.spec import uniform_positions
 
     name: Any = _NAMES.get(unknown.value, unknown.value)
+    band = None if between is None else _band(between, "--between")
     if unknown.value in _OF_TOKENS or token_cosine is not None:
+        asked: dict[str, Any] = {"token_cosine": token_cosine, "entropy": entropy, "update": update, "most": most}
+        checking: dict[str, Any] = {"runs": check_runs, "seed": data.seed} if check else {}
         with allowing(memory, time), status("solving"):
-            asked: dict[str, Any] = {"token_cosine": token_cosine, "entropy": entropy, "update": update, "most": most}
-            between_ = None if between is None else _band(between, "--between")
-            checking: dict[str, Any] = {"runs": check_runs, "seed": data.seed} if check else {}
             spec, cosine = transformer(network), token_start(data)
-            _show(answer_to(name, spec, cosine=cosine, between=between_, check=check, **asked, **checking), as_json)
+            _show(answer_to(name, spec, cosine=cosine, between=band, check=check, **asked, **checking), as_json)
         return
     if entropy is not None or update is not None:
         raise IsometerError(f"--entropy and --update apply to transformers, not to {unknown.value} — drop them")
@@ -183,7 +152,7 @@ def solve(
             cosines=None if cosines is None else _band(cosines, "--cosines"),
             gradients=None if gradients is None else _band(gradients, "--gradients"),
             along=None if along is None else _curve(along),
-            between=None if between is None else _band(between, "--between"),
+            between=band,
             most=most,
             check=check,
             **({"width": check_width, "runs": check_runs, "seed": data.seed} if check else {}),

@@ -14,6 +14,7 @@ from isometer.cli._application import CommandGroup
 from isometer.cli._interruption import INTERRUPTED, keeps, tell_interruption
 from isometer.cli._long_work import DaskAddress, Workers, cells_display, duration, tell_failures
 from isometer.cli._network import SHORT, says_width
+from isometer.cli._panels import Panel
 from isometer.cli._shared import OUTPUT, Json, Memory, Time, allowing, app, console, emit, next_step, tell_file
 from isometer.cli._targets import TARGETS, SweepTarget, converted
 from isometer.errors import IsometerError
@@ -24,22 +25,12 @@ if TYPE_CHECKING:
 
 JOB = "sweep"  # the name of the job of a sweep in its store
 
-GRID = "Grid"
+GRID = Panel("Grid")
 """The panel of the help."""
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", metavar="DIR", help="Folder for cells and result; runs/… by default.", rich_help_panel=OUTPUT
-    ),
-]
+Out = Annotated[Path | None, OUTPUT("--out", metavar="DIR", help="Folder for cells and result; runs/… by default.")]
 Grid = Annotated[
     list[str] | None,
-    typer.Option(
-        "--grid",
-        metavar="NAME=VALUES",
-        help="One axis: width=64,128 or depth=10:50:10 or width=log:8:512:7.",
-        rich_help_panel=GRID,
-    ),
+    GRID("--grid", metavar="NAME=VALUES", help="One axis: width=64,128 or depth=10:50:10 or width=log:8:512:7."),
 ]
 MoreAxes = Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUES", help="More axes of the grid.")]
 
@@ -96,10 +87,10 @@ def make_job(name: str, target: SweepTarget, texts: list[str], options: Mapping[
         key: [converted(key, text, allowed[key]) for text in values]
         for key, values in parse_axes(texts, allowed).items()
     }
-    own = next((name for name in ("network", "spec") if options.get(name) is not None), None)
-    fixed = [key for key in axes if key in SHORT or (key == "width" and own and says_width(str(options[own])))]
+    own = options.get("network")
+    fixed = [key for key in axes if key in SHORT or (key == "width" and own and says_width(own))]
     if own is not None and fixed:
-        raise IsometerError(f"the grid varies {fixed[0]!r}, which --{own} fixes — drop one of them")
+        raise IsometerError(f"the grid varies {fixed[0]!r}, which --network fixes — drop one of them")
     plain_axes = {key: [_coordinate(value) for value in values] for key, values in axes.items()}
     typed = {key: dict(zip(plain_axes[key], values, strict=True)) for key, values in axes.items()}
     check = function_named(target.check)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +17,7 @@ from isometer.cli._application import CommandGroup
 from isometer.cli._interruption import INTERRUPTED, keeps, tell_interruption
 from isometer.cli._long_work import DaskAddress, Workers, cells_display, tell_failures
 from isometer.cli._shared import CHOICE, OUTPUT, Json, Plot, app, console, emit, next_step, status
+from isometer.cli._trial_tables import print_explained, print_table
 from isometer.errors import IsometerError, unknown_name
 
 if TYPE_CHECKING:
@@ -36,46 +36,28 @@ app.add_typer(trial_app, name="trial")
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of the trial.")]
 Families = Annotated[
-    str | None,
-    typer.Option(
-        "--families",
-        metavar="NAME,NAME",
-        help="Only these families; all of a round by default.",
-        rich_help_panel=CHOICE,
-    ),
+    str | None, CHOICE("--families", metavar="NAME,NAME", help="Only these families; all of a round by default.")
 ]
-PerFamily = Annotated[
-    int,
-    typer.Option("--per-family", metavar="N", min=1, help="Models per family.", rich_help_panel=CHOICE),
-]
-Large = Annotated[
-    int,
-    typer.Option(
-        "--large", metavar="N", min=0, help="Additional large models, two per family.", rich_help_panel=CHOICE
-    ),
-]
+PerFamily = Annotated[int, CHOICE("--per-family", metavar="N", min=1, help="Models per family.")]
+Large = Annotated[int, CHOICE("--large", metavar="N", min=0, help="Additional large models, two per family.")]
 Rounds = Annotated[
     str,
-    typer.Option(
-        "--rounds",
-        metavar="N,N",
-        help="Training steps: for each of five learning rates, then for the best few.",
-        rich_help_panel=CHOICE,
-    ),
+    CHOICE("--rounds", metavar="N,N", help="Training steps: for each of five learning rates, then for the best few."),
 ]
 Round = Annotated[
     int,
-    typer.Option(
+    CHOICE(
         "--round",
         metavar="N",
         min=1,
         help="Round whose families are drawn: 1, or a later one (2, 3), where all are sealed.",
-        rich_help_panel=CHOICE,
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the draw.", rich_help_panel=CHOICE)]
+Seed = Annotated[int, CHOICE("--seed", metavar="N", min=0, help="Seed of the draw.")]
 EXAMINED = ("findings", "baselines", "stress", "causes", "treated")
 """What can be examined of the members of a trial, in this order."""
+_MOST, _MOST_STEPS = 10_000, 10**6
+_KEPT = "finished cells are kept; repeat the command to resume"
 
 
 @trial_app.command("families")
@@ -162,12 +144,7 @@ def truth(
     workers: Workers = None,
     dask: DaskAddress = None,
     check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Instead train 40 models ten times as long, to see whether the verdicts persist.",
-            rich_help_panel=CHOICE,
-        ),
+        bool, CHOICE("--check", help="Instead train 40 models ten times as long, to see whether the verdicts persist.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -196,29 +173,22 @@ def examine(
     dask: DaskAddress = None,
     open_seal: Annotated[
         str | None,
-        typer.Option(
-            "--open-seal",
-            metavar="REASON",
-            help="Also examine the sealed half: once, when the rules are final.",
-            rich_help_panel=CHOICE,
-        ),
+        CHOICE("--open-seal", metavar="REASON", help="Also examine the sealed half: once, when the rules are final."),
     ] = None,
     batches: Annotated[
         str,
-        typer.Option(
+        CHOICE(
             "--batches",
             metavar="KIND,…",
             help="Input of the stress test: fresh batches, one batch, or gaussian samples.",
-            rich_help_panel=CHOICE,
         ),
     ] = "fresh,one,gaussian",
     parts: Annotated[
         str,
-        typer.Option(
+        CHOICE(
             "--parts",
             metavar="PART,…",
             help="Parts to compute: findings, baselines, the stress test, causes, and the truth after treatment.",
-            rich_help_panel=CHOICE,
         ),
     ] = ",".join(EXAMINED),
     as_json: Json = False,
@@ -250,10 +220,7 @@ def examine(
 @trial_app.command("table")
 def show_table(
     folder: Folder,
-    sealed: Annotated[
-        bool,
-        typer.Option("--sealed", help="Show the sealed half, once it was opened.", rich_help_panel=CHOICE),
-    ] = False,
+    sealed: Annotated[bool, CHOICE("--sealed", help="Show the sealed half, once it was opened.")] = False,
     plot: Plot = None,
     as_json: Json = False,
 ) -> None:
@@ -281,8 +248,8 @@ def show_table(
     if as_json:
         emit({"half": "sealed" if sealed else "development", **found})
         return
-    _print_table(found, "sealed" if sealed else "development")
-    _print_explained(found)
+    print_table(found, "sealed" if sealed else "development")
+    print_explained(found)
     next_step(console(), f"isometer trial {'fit' if found['rows'] else 'examine'} {folder}")
 
 
@@ -372,8 +339,8 @@ def run_all(
     if as_json:
         emit({"half": "development", **found})
         return
-    _print_table(found, "development")
-    _print_explained(found)
+    print_table(found, "development")
+    print_explained(found)
     next_step(console(), f"isometer trial fit {folder}")
 
 
@@ -449,10 +416,6 @@ def _drawn(
         )
 
 
-_MOST, _MOST_STEPS = 10_000, 10**6
-_KEPT = "finished cells are kept; repeat the command to resume"
-
-
 def _complete(stage: TrialStage, workers: int | None, dask: str | None) -> None:
     """Compute what a stage lacks; exit code 1 if something failed, 130 if interrupted."""
     try:
@@ -473,124 +436,3 @@ def _listed(what: str, text: str, known: Sequence[str]) -> list[str]:
         if one not in known:
             raise unknown_name(what, one, known)
     return found
-
-
-_WORDS = {"trains": "train", "slow": "are slow", "sick": "are sick", "unknown": "are unknown"}
-
-
-def _print_table(found: dict[str, Any], half: str) -> None:
-    page = console()
-    for line in _conclusion(found):
-        page.print(line, highlight=False)
-    if found["outdated"]:
-        page.print(
-            f"{found['outdated']} opinions were computed by other code — run isometer trial examine again",
-            highlight=False,
-        )
-    for optimizer, counts in found["truth"].items():
-        words = ", ".join(f"{counts.get(name, 0)} {word}" for name, word in _WORDS.items())
-        page.print(f"Truth with {optimizer}, {half} half: {words}.", highlight=False)
-    if not found["rows"]:
-        return
-    for optimizer in found["truth"]:
-        rows = [row for row in found["rows"] if row["optimizer"] == optimizer]
-        if not rows:
-            continue
-        sick, well = max(tuple(row["models"]) for row in rows)
-        table = Table(title=f"{optimizer}: {sick} sick models, {well} that train", title_justify="left")
-        for column in ("opinion", "area under the curve", "95 %", "against the doctor", "95 %"):
-            table.add_column(column)
-        for row in sorted(rows, key=lambda row: -row["auc"]):
-            fewer = "" if tuple(row["models"]) == (sick, well) else f" ({sum(row['models'])} models)"
-            table.add_row(
-                row["opinion"] + fewer,
-                _two(row["auc"]),
-                _ends(row, ""),
-                _two(row["difference"]),
-                _ends(row, "difference_"),
-            )
-        page.print(table)
-    for one in found["verdicts"]:
-        page.print(
-            f"{one['optimizer']}, {WITH[one['batch']]}: of {sum(one['sick'].values())} sick models it calls "
-            f"{_said(one['sick'])}; of {sum(one['trains'].values())} that train, {_said(one['trains'])}",
-            highlight=False,
-        )
-        if one["batch"] == "fresh":
-            page.print(
-                f"{one['optimizer']}: {_percent(one['found'])} of the sick are found; {_percent(one['alarms'])} of "
-                f"those that train are called sick, of architectures of transformers {_share(one['library'])} "
-                f"({_share(one['library_sound'])} without a fault)",
-                highlight=False,
-            )
-    for one in found["findings"]:
-        (caught, sick), (alarms, well) = one["found"], one["alarms"]
-        whose = "either optimizer" if one["optimizer"] == "either" else one["optimizer"]
-        page.print(
-            f"{whose}, {one['batch']} batches: severe findings in {caught} of {sick} sick models and in {alarms} of "
-            f"{well} that train" + (f"; {one['errors']} could not be examined" if one["errors"] else ""),
-            highlight=False,
-        )
-
-
-def _print_explained(found: dict[str, Any]) -> None:
-    """How often the guilty part is named, and what treatment is worth, of models sick with either optimizer."""
-    page = console()
-    for row in found["causes"]:
-        if row["optimizer"] == "either":
-            page.print(
-                f"Guilty {row['part']}: named first in {_share(row['first'])}, among the first two in "
-                f"{_share(row['first_two'])}.",
-                highlight=False,
-            )
-    for row in found["treated"]:
-        if row["cured"]["of"] or row["worse"]["of"]:
-            page.print(
-                f"{row['optimizer']}, after treatment: {_share(row['cured'])} treatable sick models are cured; of "
-                f"those that train and that the doctor does not trust, {_share(row['changed'])} were changed and "
-                f"{_share(row['worse'])} are worse.",
-                highlight=False,
-            )
-
-
-def _percent(one: dict[str, Any]) -> str:
-    """`90% (80% to 95%)`."""
-    return f"{one['found'] / one['of']:.0%} ({one['low']:.0%} to {one['high']:.0%})" if one["of"] else "none"
-
-
-def _share(one: dict[str, Any]) -> str:
-    return f"{one['found']} of {one['of']}"
-
-
-WITH = {"fresh": "stress test", "one": "stress test on one batch", "gaussian": "stress test without targets"}
-
-
-def _said(counts: dict[str, int]) -> str:
-    """`3 sick, 1 unknown`, the most frequent first."""
-    return ", ".join(f"{counts[name]} {name}" for name in sorted(counts, key=lambda name: -counts[name]))
-
-
-def _conclusion(found: dict[str, Any]) -> list[str]:
-    """One line per optimizer: the doctor's area, and the best of the others."""
-    from isometer.trial._table import DOCTOR
-
-    lines = []
-    for optimizer in found["truth"]:
-        rows = {row["opinion"]: row for row in found["rows"] if row["optimizer"] == optimizer}
-        others = [row for name, row in rows.items() if not name.startswith("doctor")]
-        if DOCTOR in rows and others:
-            best = max(others, key=lambda row: row["auc"])
-            lines.append(
-                f"With {optimizer} the doctor's verdict separates sick from sound models with an area under the curve "
-                f"of {rows[DOCTOR]['auc']:.3f}; the best baseline, {best['opinion']}, reaches {best['auc']:.3f}."
-            )
-    return lines
-
-
-def _two(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.2f}"
-
-
-def _ends(row: dict[str, Any], prefix: str) -> str:
-    low, high = row[f"{prefix}low"], row[f"{prefix}high"]
-    return "" if math.isnan(low) else f"{low:.2f} to {high:.2f}"

@@ -45,5 +45,3 @@ from .phases._phase import PhasePoint as PhasePoint
 from .phases._phase import edge_of_chaos as edge_of_chaos
 from .phases._phase import phase_diagram as phase_diagram
 from .phases._phase import phase_point as phase_point
-from .phases._signal_path import SignalPath as SignalPath
-from .phases._signal_path import signal_path as signal_path

@@ -9,8 +9,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from isometer import activation
 from isometer.errors import IsometerError
-from isometer.theory import KernelMap, LengthMap, kernel_matrices, kernel_matrix, signal_path
+from isometer.theory import KernelMap, LengthMap, kernel_matrices, kernel_matrix
+from isometer.theory.chains import ChainLayer, chain_path
 from isometer.theory.kernels import Batch, SignalFamily, SphereKernel, conditioning_bounds, diagnose_kernel
 from isometer.theory.kernels._depth_free import AngleState, through
 from isometer.theory.kernels._kernel_matrix import _by_layers, _first_signals
@@ -226,21 +228,26 @@ def test_residual_lengths_factor_out_of_homogeneous_networks() -> None:
         np.testing.assert_allclose(scaled[kind].matrix, plain[kind].matrix * np.outer(scale, scale) / 400, rtol=1e-12)
 
 
+def skipping(name: str, gamma: float) -> ChainLayer:
+    """h + γWφ(h) with weights of unit variance."""
+    return ChainLayer(activation(name), "none", "pre", gamma, 1.0, 1.0, 0.0)
+
+
 def test_length_and_cosine_maps_with_skips() -> None:
     """relu: q grows by 1 + γ²/2 a layer; cosines follow the relative kernel map; tanh grows like γ²·depth."""
     assert LengthMap("relu", residual=0.5).iterate(2.0, 3) == pytest.approx(2.0 * 1.125 ** np.arange(4))
     assert LengthMap("relu", residual=0.5).slope(3.0) == pytest.approx(1.125)
     assert [p.variance for p in LengthMap("tanh", residual=0.5).fixed_points] == [0.0]
     assert LengthMap("tanh", residual=0.5, bias_variance=0.1).fixed_points == ()
-    path = signal_path("unit(relu)", 50, gap=1e-10, residual=0.3)
+    path = chain_path(skipping("unit(relu)", 0.3), depth=50, gap=1e-10)
     np.testing.assert_allclose(path.gap, KernelMap("relu", residual=0.3).iterate(gap=1e-10, depth=50).gap, rtol=1e-12)
-    np.testing.assert_allclose(path.log_variance, np.arange(51) * math.log1p(0.09), rtol=1e-12)
+    relu = LengthMap("unit(relu)", residual=0.3).iterate(1.0, 50)
+    np.testing.assert_allclose(relu, 1.09 ** np.arange(51), rtol=1e-12)
     tanh = LengthMap("tanh", residual=0.5)
     lengths = tanh.iterate(1.0, 40)
-    np.testing.assert_allclose(np.exp(signal_path("tanh", 40, cosine=0.3, residual=0.5).log_variance), lengths)
     assert lengths[40] - lengths[39] == pytest.approx(0.25 * tanh.family.second_moment(lengths[39]))
     with pytest.raises(IsometerError, match="either the cosine"):
-        signal_path("tanh", 3)
+        chain_path(skipping("tanh", 0.5), depth=3)
 
 
 def test_same_convention_as_the_spec() -> None:
@@ -268,8 +275,8 @@ def test_same_convention_as_the_spec() -> None:
     )  # fmt: skip
     found = simulate(spec, batch, runs=300, metrics=[entry], seed=1)
     values = found["entry"].values  # (run, layer)
-    path = signal_path("tanh", depth, cosine=0.6, residual=gamma)
-    expected = np.exp(path.log_variance) * path.cosine
+    path = chain_path(skipping("tanh", gamma), depth=depth, cosine=0.6)
+    expected = LengthMap("tanh", residual=gamma).iterate(1.0, depth) * path.cosine
     error = values.std(axis=0, ddof=1) / math.sqrt(len(values))
     assert error.max() < 0.02
     assert (np.abs(values.mean(axis=0) - expected) <= 4.5 * error + 2 / width + 1e-12).all()

@@ -99,11 +99,6 @@ class Statement:
     points: tuple[tuple[str, float, float], ...]
 
     @property
-    def statement(self) -> str:
-        """The reading, by its older name."""
-        return self.reading
-
-    @property
     def fails(self) -> bool:
         """Whether it fails as printed or as intended."""
         return self.as_printed in FAILING or self.as_intended in FAILING

@@ -62,38 +62,25 @@ class EffortChoice(StrEnum):
     thorough = "thorough"
 
 
-Paper = Annotated[
-    str | None, typer.Option("--paper", metavar="P", help="One paper, by its number: 002.", rich_help_panel=CHOICE)
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.", rich_help_panel=OUTPUT)]
+Paper = Annotated[str | None, CHOICE("--paper", metavar="P", help="One paper, by its number: 002.")]
+AsJson = Annotated[bool, OUTPUT("--json", help="Print JSON instead of tables.")]
 
 
 @claims_app.command("list")
 def list_claims(
     paper: Paper = None,
     verdict: Annotated[
-        VerdictChoice | None,
-        typer.Option("--verdict", help="Only claims with this verdict as printed.", rich_help_panel=CHOICE),
+        VerdictChoice | None, CHOICE("--verdict", help="Only claims with this verdict as printed.")
     ] = None,
     intended: Annotated[
-        VerdictChoice | None,
-        typer.Option("--intended", help="Only claims with this verdict as intended.", rich_help_panel=CHOICE),
+        VerdictChoice | None, CHOICE("--intended", help="Only claims with this verdict as intended.")
     ] = None,
-    failure: Annotated[
-        ClassChoice | None,
-        typer.Option("--class", help="Only failures of this class.", rich_help_panel=CHOICE),
-    ] = None,
+    failure: Annotated[ClassChoice | None, CHOICE("--class", help="Only failures of this class.")] = None,
     chapter: Annotated[
-        str | None,
-        typer.Option(
-            "--chapter", metavar="TEXT", help="Only chapters with this text in their title.", rich_help_panel=CHOICE
-        ),
+        str | None, CHOICE("--chapter", metavar="TEXT", help="Only chapters with this text in their title.")
     ] = None,
     statement: Annotated[
-        str | None,
-        typer.Option(
-            "--statement", metavar="TEXT", help="Only those with these words in place or text.", rich_help_panel=CHOICE
-        ),
+        str | None, CHOICE("--statement", metavar="TEXT", help="Only those with these words in place or text.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -226,18 +213,13 @@ def check(
         typer.Argument(metavar="ID", help="Claims by their IDs; an ID without its part means all parts."),
     ] = None,
     paper: Paper = None,
-    every: Annotated[bool, typer.Option("--all", help="All papers.", rich_help_panel=CHOICE)] = False,
+    every: Annotated[bool, CHOICE("--all", help="All papers.")] = False,
     effort: Annotated[
-        EffortChoice,
-        typer.Option(
-            "--effort", help="quick takes minutes, thorough an hour or two, for all claims.", rich_help_panel=EXECUTION
-        ),
+        EffortChoice, EXECUTION("--effort", help="quick takes minutes, thorough an hour or two, for all claims.")
     ] = EffortChoice.quick,
     workers: Workers = None,
     dask: DaskAddress = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Also write a ledger file.", rich_help_panel=OUTPUT)
-    ] = None,
+    out: Annotated[Path | None, OUTPUT("--out", metavar="FILE", help="Also write a ledger file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check claims again. Repeat the command to resume after an interruption.
@@ -275,27 +257,13 @@ def check(
 
 @claims_app.command()
 def report(
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a page that works offline.", rich_help_panel=OUTPUT),
-    ] = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option("--markdown", metavar="FILE", help="Write Markdown tables.", rich_help_panel=OUTPUT),
-    ] = None,
+    html: Annotated[Path | None, OUTPUT("--html", metavar="FILE", help="Write a page that works offline.")] = None,
+    markdown: Annotated[Path | None, OUTPUT("--markdown", metavar="FILE", help="Write Markdown tables.")] = None,
     folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--folder",
-            metavar="DIR",
-            help="Write all of these, a page per paper, and BibTeX.",
-            rich_help_panel=OUTPUT,
-        ),
+        Path | None, OUTPUT("--folder", metavar="DIR", help="Write all of these, a page per paper, and BibTeX.")
     ] = None,
     paper: Paper = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print all of the ledger as JSON.", rich_help_panel=OUTPUT)
-    ] = False,
+    as_json: Annotated[bool, OUTPUT("--json", help="Print all of the ledger as JSON.")] = False,
 ) -> None:
     """Write the ledger as a page: findings, statements, verdicts, quotations and counterexamples.
 

@@ -20,6 +20,7 @@ from isometer.cli import (
     INTERRUPTED,
     OUTPUT,
     DaskAddress,
+    Panel,
     Ticker,
     Workers,
     app,
@@ -47,7 +48,7 @@ _COLOURS = {"agree": "green", "partly": "yellow", "disagree": "bold red", "uncle
 _REQUEST = "request.json"  # what the folder was made with, for --resume
 
 
-SETTINGS = "Settings of the study"
+SETTINGS = Panel("Settings of the study")
 """The panel of the help."""
 
 
@@ -63,73 +64,47 @@ def reproduce(
         list[str] | None,
         typer.Argument(metavar="list|ID", help="Studies by their IDs, such as 003/fig-2b; `list` lists them all."),
     ] = None,
-    paper: Annotated[
-        str | None,
-        typer.Option("--paper", metavar="P", help="All studies of one paper: 003.", rich_help_panel=CHOICE),
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All studies of all papers.", rich_help_panel=CHOICE)] = False,
+    paper: Annotated[str | None, CHOICE("--paper", metavar="P", help="All studies of one paper: 003.")] = None,
+    every: Annotated[bool, CHOICE("--all", help="All studies of all papers.")] = False,
     scale: Annotated[
         ScaleChoice,
-        typer.Option(
+        SETTINGS(
             "--scale",
             help="quick: minutes; medium: up to half an hour, for studies that train; paper: the paper's own size.",
-            rich_help_panel=SETTINGS,
         ),
     ] = ScaleChoice.quick,
     change: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="Change a setting of the study; repeatable.", rich_help_panel=SETTINGS
-        ),
+        list[str] | None, SETTINGS("--set", metavar="NAME=VALUE", help="Change a setting of the study; repeatable.")
     ] = None,
     data: Annotated[
-        str | None,
-        typer.Option(
-            "--data", metavar="D", help="Use another data set, in studies that need one.", rich_help_panel=SETTINGS
-        ),
+        str | None, SETTINGS("--data", metavar="D", help="Use another data set, in studies that need one.")
     ] = None,
     device: Annotated[
-        str | None,
-        typer.Option(
-            "--device",
-            metavar="D",
-            help="cpu or cuda, for studies that train; cpu by default.",
-            rich_help_panel=EXECUTION,
-        ),
+        str | None, EXECUTION("--device", metavar="D", help="cpu or cuda, for studies that train; cpu by default.")
     ] = None,
     workers: Workers = None,
     dask: DaskAddress = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", help="Folder of the gallery; ./gallery by default.", rich_help_panel=OUTPUT
-        ),
+        Path | None, OUTPUT("--out", metavar="DIR", help="Folder of the gallery; ./gallery by default.")
     ] = None,
     resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", help="Resume the last request of --out; finished cells are kept.", rich_help_panel=EXECUTION
-        ),
+        bool, EXECUTION("--resume", help="Resume the last request of --out; finished cells are kept.")
     ] = False,
     again: Annotated[
         bool,
-        typer.Option(
+        EXECUTION(
             "--read-again",
             help="Apply the present rules to the results in --out, and redraw them; nothing is computed.",
-            rich_help_panel=EXECUTION,
         ),
     ] = False,
     measure: Annotated[
         bool,
-        typer.Option(
+        EXECUTION(
             "--measure",
             help="With list: first measure training steps on this machine, to estimate times; takes minutes.",
-            rich_help_panel=EXECUTION,
         ),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON instead of tables.", rich_help_panel=OUTPUT)
-    ] = False,
+    as_json: Annotated[bool, OUTPUT("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Reproduce figures and tables of the papers, each with a verdict, and collect them in a gallery.
 

@@ -10,15 +10,12 @@ from isometer_papers.report.ledger_page import by_chapter, counterexample_text, 
 __all__ = ["claims_markdown", "findings_markdown"]
 
 
-def claims_markdown(
-    statements: Iterable[Statement], findings: Sequence[LedgerFinding] = (), *, title: str = "Ledger of claims"
-) -> str:
+def claims_markdown(statements: Iterable[Statement], findings: Sequence[LedgerFinding] = ()) -> str:
     """The ledger as Markdown tables.
 
     Args:
         statements: what to show.
         findings: those that matter, told first.
-        title: first heading.
 
     Returns:
         The text.
@@ -31,7 +28,7 @@ def claims_markdown(
         <BLANKLINE>
     """
     rows = list(statements)
-    lines = [f"# {title}", "", *counted(rows).lines(), ""]
+    lines = ["# Ledger of claims", "", *counted(rows).lines(), ""]
     if findings:
         lines += ["## The findings that matter", "", findings_markdown(findings), ""]
     for paper, chapters in by_chapter(rows).items():

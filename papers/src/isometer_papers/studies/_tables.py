@@ -12,7 +12,7 @@ _ROW = 0.32  # inches
 _LETTER = 0.083
 
 
-def table_picture(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> Figure:
+def table_picture(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Figure:
     """A table drawn with matplotlib; columns are as wide as their longest text, which may have several lines.
 
     Example:
@@ -26,11 +26,9 @@ def table_picture(header: Sequence[str], rows: Sequence[Sequence[str]], *, title
     ]
     lines = [max(text.count("\n") + 1 for text in row) for row in cells]
     heights = [_ROW * (0.25 + 0.75 * count) for count in lines]
-    width, height = max(_LETTER * sum(longest), 4.6), sum(heights) + (0.4 if title else 0.1)
+    width, height = max(_LETTER * sum(longest), 4.6), sum(heights) + 0.1
     figure, axis = single_panel(width=width, height=height + 0.45)
     axis.set_axis_off()
-    if title:
-        axis.set_title(title, fontsize=9, loc="left")
     total = sum(heights)
     table = axis.table(
         cellText=cells[1:],

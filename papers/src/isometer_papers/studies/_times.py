@@ -227,7 +227,7 @@ def run_seconds(study: Study, scale: Scale, known: Mapping[str, float] | None = 
     return total / SHARE
 
 
-def estimated_seconds(study: Study, scale_name: str, known: Mapping[str, float] | None = None) -> float | None:
+def estimated_seconds(study: Study, scale_name: str) -> float | None:
     """How long a scale takes on two cores, from measured steps; None for studies that do not train.
 
     Example:
@@ -239,7 +239,7 @@ def estimated_seconds(study: Study, scale_name: str, known: Mapping[str, float] 
         return None
     scale = study.scale(scale_name)
     runs = len(scale.axes.get("run", (0,)))
-    once = run_seconds(study, scale, known)
+    once = run_seconds(study, scale)
     return None if once is None else once * runs / CORES
 
 

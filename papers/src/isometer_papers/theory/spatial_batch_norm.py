@@ -143,20 +143,3 @@ def gap_parts(gram: Floats) -> tuple[float, float, float]:
     lengths = float(((np.diag(share) - 1 / len(share)) ** 2).sum())
     cosines = float((share**2).sum() - (np.diag(share) ** 2).sum())
     return math.sqrt(lengths + cosines), math.sqrt(lengths), math.sqrt(max(cosines, 0.0))
-
-
-def length_slope(covariance: Floats, samples: int, side: int, *, change: float = 1e-3) -> float:
-    """How much of a small difference in the samples' lengths one block (ReLU's output, convolution, norm) leaves.
-
-    All lengths are changed, by factors with random signs; the projection of what comes out on what went in, both in
-    logarithms of shares. 1 is neutral, less restores equal lengths.
-    """
-    signs = np.where(np.arange(samples) % 2 == 0, 1.0, -1.0)
-    factors = np.repeat(np.exp(change * signs / 2), len(covariance) // samples)
-    out = []
-    for scale in (np.ones_like(factors), factors):
-        changed = covariance * np.outer(scale, scale)
-        layer = normalised_layer(patches_mean(changed, samples, side))
-        lengths = np.log(np.diag(same_position_gram(layer.covariance, samples)))
-        out.append(lengths - lengths.mean())
-    return float((out[1] - out[0]) @ signs / (change * samples))

@@ -32,8 +32,15 @@ _STATEMENT = "001/thm-5.11"  # where cosines go, by cases
 
 def layout(state: ActivationState) -> html.Div:
     """The page of a state."""
+    lead = (
+        "What a nonlinearity does to the angle between two inputs, layer after layer, in a network of infinite width."
+    )
+    return parts.lab_page("activation", "Activation lab", lead, _controls(state), _body())
+
+
+def _controls(state: ActivationState) -> list[Any]:
     t = state.texts()
-    controls = [
+    return [
         parts.text(
             "activations",
             "Activations, separated by commas",
@@ -70,7 +77,10 @@ def layout(state: ActivationState) -> html.Div:
             className="controls-inner",
         ),
     ]
-    body = [
+
+
+def _body() -> list[Any]:
+    return [
         parts.notice("activation-notice"),
         html.Div(id="activation-chips", className="chips"),
         html.Div(id="activation-table", className="scroll card"),
@@ -122,10 +132,6 @@ def layout(state: ActivationState) -> html.Div:
         ),
         parts.python_card("activation-python"),
     ]
-    lead = (
-        "What a nonlinearity does to the angle between two inputs, layer after layer, in a network of infinite width."
-    )
-    return parts.lab_page("activation", "Activation lab", lead, controls, body)
 
 
 def _phase_choice(state: ActivationState) -> Any:

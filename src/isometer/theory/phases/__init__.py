@@ -1,4 +1,4 @@
-"""Order and chaos at infinite width: phases, signal paths, moments of Jacobians."""
+"""Order and chaos at infinite width: phases, moments of Jacobians."""
 
 import lazy_loader
 

@@ -6,5 +6,3 @@ from ._phase import PhasePoint as PhasePoint
 from ._phase import edge_of_chaos as edge_of_chaos
 from ._phase import phase_diagram as phase_diagram
 from ._phase import phase_point as phase_point
-from ._signal_path import SignalPath as SignalPath
-from ._signal_path import signal_path as signal_path

@@ -197,10 +197,6 @@ CLAIMS = (
         counts=(20, 100),
     ),
     deterministic(
-        "004/def-interp",
-        vanishes(_interpolation_gap),
-        {"random": _populations},
-        hypotheses=_well,
-        counts=(40, 300),
+        "004/def-interp", vanishes(_interpolation_gap), {"random": _populations}, hypotheses=_well, counts=(40, 300)
     ),
 )

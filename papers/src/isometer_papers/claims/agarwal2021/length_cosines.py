@@ -213,23 +213,11 @@ def _pairing_claimed(i: Instance) -> Numeric:
 
 
 CLAIMS = (
+    deterministic("004/lem-40", equal(_pairing(True), _pairing_claimed), {"random": _hermite_cases}, scale=1),
     deterministic(
-        "004/lem-40",
-        equal(_pairing(True), _pairing_claimed),
-        {"random": _hermite_cases},
-        scale=1,
+        "004/lem-40#corrected", equal(_pairing(False), _pairing_claimed), {"random": _hermite_cases}, scale=1
     ),
-    deterministic(
-        "004/lem-40#corrected",
-        equal(_pairing(False), _pairing_claimed),
-        {"random": _hermite_cases},
-        scale=1,
-    ),
-    deterministic(
-        "004/def-sigma-c:eq-15",
-        vanishes(_off_one_power),
-        {"random": _free_powers},
-    ),
+    deterministic("004/def-sigma-c:eq-15", vanishes(_off_one_power), {"random": _free_powers}),
     deterministic(
         "004/def-sigma-c:eq-15#corrected",
         equal(lambda i: sigma(i).pair(i["p"], i["q"], i["rho"] * sqrt(i["p"] * i["q"])), _series),

@@ -43,15 +43,13 @@ def _lengths(rng: Rng, count: int) -> Iterator[Instance]:
         yield {**mixture(rng), "gamma": gamma, "L": int(rng.integers(0, 12))}
 
 
-def _search_lengths(low: float = 0.5) -> Search:
-    def build(p: Numeric) -> Instance:
-        base = {"a": float(p[0]), "b": 1.0, "t": float(10 ** (2 * p[1] - 1)), "g": "erf"}
-        return {**base, "gamma": low + 4 * float(p[2]), "L": int(8 * p[3])}
-
-    return Search(build, 4)
+def _built(p: Numeric) -> Instance:
+    base = {"a": float(p[0]), "b": 1.0, "t": float(10 ** (2 * p[1] - 1)), "g": "erf"}
+    return {**base, "gamma": 0.5 + 4 * float(p[2]), "L": int(8 * p[3])}
 
 
 LENGTHS: dict[str, Any] = {"mixtures": _lengths}
+_SEARCH = Search(_built, 4)
 
 
 def _length_after(i: Instance) -> Numeric:
@@ -152,14 +150,14 @@ CLAIMS = (
         "004/thm-37",
         at_most(_length_after, lambda i: _printed_length(i, 2)),
         LENGTHS,
-        search=_search_lengths(),
+        search=_SEARCH,
         scale=1,
     ),
     deterministic(
         "004/thm-37#corrected",
         at_most(_length_after, lambda i: _printed_length(i, 1)),
         LENGTHS,
-        search=_search_lengths(),
+        search=_SEARCH,
         scale=1,
     ),
     deterministic(
@@ -168,7 +166,7 @@ CLAIMS = (
             lambda i: abs(sigma(i).second_moment(i["gamma"]) - 1), lambda i: (1 - contraction(i)) * abs(i["gamma"] - 1)
         ),
         LENGTHS,
-        search=_search_lengths(),
+        search=_SEARCH,
         scale=1,
     ),
     deterministic(
@@ -179,19 +177,8 @@ CLAIMS = (
         scale=1,
         counts=(20, 100),
     ),
-    deterministic(
-        "004/rem-38:lower",
-        at_least(contraction, 0),
-        LENGTHS,
-        search=_search_lengths(),
-        scale=1,
-    ),
-    deterministic(
-        "004/rem-38:upper",
-        at_most(contraction, 1),
-        LENGTHS,
-        search=_search_lengths(),
-    ),
+    deterministic("004/rem-38:lower", at_least(contraction, 0), LENGTHS, search=_SEARCH, scale=1),
+    deterministic("004/rem-38:upper", at_most(contraction, 1), LENGTHS, search=_SEARCH),
     deterministic(
         "004/rem-38:start",
         at_most(_rem_38, lambda i: (1 - sigma(i).contraction(i["gamma0"])) * (1 - i["gamma0"])),
@@ -227,12 +214,7 @@ CLAIMS = (
         vanishes(lambda i: sigmoid_at_zero(i["x"], shift=True)),
         {"one": lambda rng, count: iter([{"x": 0.0}])},
     ),
-    deterministic(
-        "004/rem-D4:counterexample",
-        at_least(_hinge_distance, 1e-6),
-        {"starts": _starts},
-        scale=1,
-    ),
+    deterministic("004/rem-D4:counterexample", at_least(_hinge_distance, 1e-6), {"starts": _starts}, scale=1),
     deterministic(
         "004/rem-D4:counterexample#corrected",
         at_least(_stair_distance, 1),

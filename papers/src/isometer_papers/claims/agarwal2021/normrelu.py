@@ -311,11 +311,7 @@ CLAIMS = (
     *_printed("fact-1:rate-above", "rate_above", 0.1572, 1e-4, None),
     *_printed("thm-59:excess", "excess", 0.0185, 1e-4, None),
     deterministic(
-        "004/fact-1:eq-28",
-        at_most(lambda i: _bias_at(i["u"]), _chord),
-        INTERVALS,
-        search=_SEARCH,
-        scale=0.003,
+        "004/fact-1:eq-28", at_most(lambda i: _bias_at(i["u"]), _chord), INTERVALS, search=_SEARCH, scale=0.003
     ),
     deterministic(
         "004/thm-59",
@@ -334,8 +330,6 @@ CLAIMS = (
         scale=1,
     ),
     empirical(
-        "004/fig-2:negative",
-        vanishes(lambda i: _normrelu(i["x"]) - _normrelu(i["x"] * 0 - 2)),
-        {"points": _apart},
+        "004/fig-2:negative", vanishes(lambda i: _normrelu(i["x"]) - _normrelu(i["x"] * 0 - 2)), {"points": _apart}
     ),
 )

@@ -190,19 +190,9 @@ CLAIMS = (
         counts=(60, 500),
     ),
     probability(
-        "004/thm-56:width",
-        at_least(Sampled(_finite_width), 0.5),
-        {"points": _small},
-        counts=(2, 3),
-        resolution=0.5,
+        "004/thm-56:width", at_least(Sampled(_finite_width), 0.5), {"points": _small}, counts=(2, 3), resolution=0.5
     ),
-    asymptotic(
-        "004/thm-56:note",
-        at_least(_log_rate, -0.1),
-        {"circles": _circles},
-        exact=_log_rate_exact,
-        scale=1,
-    ),
+    asymptotic("004/thm-56:note", at_least(_log_rate, -0.1), {"circles": _circles}, exact=_log_rate_exact, scale=1),
     probability(
         "004/lem-57",
         at_least(Sampled(_event(False)), lambda i: good_event_bound(len(i["angles"]), _gap(i))),
@@ -220,9 +210,7 @@ CLAIMS = (
         resolution=0.5,
     ),
     deterministic(
-        "004/lem-57:eq-27",
-        at_least(_inside, lambda i: sqrt(i["delta"]) / (25 * i["n"])),
-        {"random": _sizes},
+        "004/lem-57:eq-27", at_least(_inside, lambda i: sqrt(i["delta"]) / (25 * i["n"])), {"random": _sizes}
     ),
     deterministic(
         "004/thm-58",

@@ -234,71 +234,28 @@ def _within(i: Instance, rng: Rng) -> Estimate:
 _all_layers = cases(*({"low": low, "high": high, "theta": 1.0} for low, high in ((10, 100), (10, 1000))))
 
 
-def _tangent_exponent(i: Instance) -> Numeric:
-    """The same for η = 2/(λ_min + λ_max) and 𝒦̄ = D·I: a step is 1 − 2/n, whatever D."""
-    return _printed_exponent(i)
-
-
 CLAIMS = (
     deterministic(
-        "004/thm-13:gd",
-        at_most(_steps("top"), 1),
-        {"data": _datasets},
-        exact=_steps_exact("top"),
-        counts=(4, 8),
+        "004/thm-13:gd", at_most(_steps("top"), 1), {"data": _datasets}, exact=_steps_exact("top"), counts=(4, 8)
     ),
+    deterministic("004/thm-13:sgd", at_most(_growth_in_samples, 0.05), {"orthonormal": _sample_ranges}),
+    deterministic("004/thm-44", at_least(_printed_exponent, -0.05), {"orthonormal": _orthonormal}, scale=1),
     deterministic(
-        "004/thm-13:sgd",
-        at_most(_growth_in_samples, 0.05),
-        {"orthonormal": _sample_ranges},
+        "004/thm-44#corrected", at_most(_steps("top"), 1), {"data": _datasets}, exact=_steps_exact("top"), counts=(4, 8)
     ),
+    deterministic("004/thm-45", at_most(_growth_in_samples, 0.05), {"orthonormal": _sample_ranges}),
+    deterministic("004/thm-45#corrected", at_most(_single_steps, lambda i: 4 * i["n"]), {"orthonormal": _singles}),
     deterministic(
-        "004/thm-44",
-        at_least(_printed_exponent, -0.05),
-        {"orthonormal": _orthonormal},
-        scale=1,
+        "004/thm-45:lower", at_least(lambda i: _single_steps(i) * math.log(100), _needed), {"orthonormal": _singles}
     ),
-    deterministic(
-        "004/thm-44#corrected",
-        at_most(_steps("top"), 1),
-        {"data": _datasets},
-        exact=_steps_exact("top"),
-        counts=(4, 8),
-    ),
-    deterministic(
-        "004/thm-45",
-        at_most(_growth_in_samples, 0.05),
-        {"orthonormal": _sample_ranges},
-    ),
-    deterministic(
-        "004/thm-45#corrected",
-        at_most(_single_steps, lambda i: 4 * i["n"]),
-        {"orthonormal": _singles},
-    ),
-    deterministic(
-        "004/thm-45:lower",
-        at_least(lambda i: _single_steps(i) * math.log(100), _needed),
-        {"orthonormal": _singles},
-    ),
-    deterministic(
-        "004/thm-45:smallest",
-        at_least(_smallest_over_n, 0.05),
-        {"traces": _trace_kernels},
-        scale=1,
-    ),
+    deterministic("004/thm-45:smallest", at_least(_smallest_over_n, 0.05), {"traces": _trace_kernels}, scale=1),
     deterministic(
         "004/thm-45:smallest#corrected",
         at_least(lambda i: eigenvalues(iterated_dual(i["dual"], i["K"], _depth(i)))[0], 0.5),
         {"data": _datasets},
         counts=(4, 8),
     ),
-    probability(
-        "004/lem-43",
-        at_least(Sampled(_within), 0.5),
-        {"networks": _networks},
-        counts=(2, 3),
-        resolution=0.5,
-    ),
+    probability("004/lem-43", at_least(Sampled(_within), 0.5), {"networks": _networks}, counts=(2, 3), resolution=0.5),
     deterministic(
         "004/thm-50:assumption",
         vanishes(lambda i: residual_floor(i["A"], i["y"])),
@@ -311,42 +268,17 @@ CLAIMS = (
         {"random": _wide},
         hypotheses=lambda i: bool(eigenvalues(i["A"] @ i["A"].T)[0] > 1e-2),
     ),
+    deterministic("004/thm-50", at_most(_path, _path_bound), {"random": _features}, hypotheses=_well_posed, scale=1),
     deterministic(
-        "004/thm-50",
-        at_most(_path, _path_bound),
-        {"random": _features},
-        hypotheses=_well_posed,
-        scale=1,
+        "004/thm-51:halving", at_most(lambda i: _stochastic(i, "mean"), 0.5), {"random": _kernels}, counts=(20, 100)
+    ),
+    deterministic("004/thm-51", at_most(_reached, 1), {"starts": _starts}, counts=(2, 2)),
+    deterministic(
+        "004/thm-51#intended", at_most(lambda i: _stochastic(i, "last"), 1), {"random": _kernels}, counts=(12, 60)
     ),
     deterministic(
-        "004/thm-51:halving",
-        at_most(lambda i: _stochastic(i, "mean"), 0.5),
-        {"random": _kernels},
-        counts=(20, 100),
+        "004/thm-14", at_most(_steps("all"), 1), {"data": _datasets}, exact=_steps_exact("all"), counts=(4, 8)
     ),
-    deterministic(
-        "004/thm-51",
-        at_most(_reached, 1),
-        {"starts": _starts},
-        counts=(2, 2),
-    ),
-    deterministic(
-        "004/thm-51#intended",
-        at_most(lambda i: _stochastic(i, "last"), 1),
-        {"random": _kernels},
-        counts=(12, 60),
-    ),
-    deterministic(
-        "004/thm-14",
-        at_most(_steps("all"), 1),
-        {"data": _datasets},
-        exact=_steps_exact("all"),
-        counts=(4, 8),
-    ),
-    deterministic(
-        "004/thm-47",
-        at_least(_tangent_exponent, -0.05),
-        {"orthonormal": _all_layers},
-        scale=1,
-    ),
+    # η = 2/(λ_min + λ_max) and 𝒦̄ = D·I: a step is 1 − 2/n, whatever D
+    deterministic("004/thm-47", at_least(_printed_exponent, -0.05), {"orthonormal": _all_layers}, scale=1),
 )

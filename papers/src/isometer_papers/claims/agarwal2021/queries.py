@@ -225,13 +225,7 @@ CLAIMS = (
         counts=(1, 1),
         resolution=0.5,
     ),
-    expectation(
-        "004/thm-52:odd",
-        vanishes(Sampled(_last_mean)),
-        {"networks": _odd},
-        counts=(2, 2),
-        resolution=0.05,
-    ),
+    expectation("004/thm-52:odd", vanishes(Sampled(_last_mean)), {"networks": _odd}, counts=(2, 2), resolution=0.05),
     expectation(
         "004/eq-3",
         at_most(
@@ -242,17 +236,10 @@ CLAIMS = (
         resolution=0.3,
     ),
     expectation(
-        "004/eq-3#intended",
-        at_most(Sampled(_last_mean), 0.5),
-        {"networks": _displayed},
-        counts=(1, 1),
-        resolution=0.3,
+        "004/eq-3#intended", at_most(Sampled(_last_mean), 0.5), {"networks": _displayed}, counts=(1, 1), resolution=0.3
     ),
     deterministic(
-        "004/thm-15:eq-24",
-        at_most(_query, _query_bound),
-        {"cubes": _cubes},
-        exact=_query_exact(_query_bound),
+        "004/thm-15:eq-24", at_most(_query, _query_bound), {"cubes": _cubes}, exact=_query_exact(_query_bound)
     ),
     deterministic(
         "004/thm-15:eq-24#corrected",

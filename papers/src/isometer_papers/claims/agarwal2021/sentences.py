@@ -435,9 +435,7 @@ CLAIMS = (
         {"mixtures": _near_one},
     ),
     deterministic(
-        "004/thm-42:step#corrected",
-        at_most(_linear_square, lambda i: 1 - 3 * _mu(i) / 4),
-        {"mixtures": _near_one},
+        "004/thm-42:step#corrected", at_most(_linear_square, lambda i: 1 - 3 * _mu(i) / 4), {"mixtures": _near_one}
     ),
     deterministic(
         "004/thm-15:queries",

@@ -152,10 +152,7 @@ CLAIMS = (
         tolerance=1e-4,
     ),
     deterministic(
-        "004/tab-mu:relu-series#corrected",
-        equal(_relu_second, _relu_square),
-        {"one": _small},
-        tolerance=1e-4,
+        "004/tab-mu:relu-series#corrected", equal(_relu_second, _relu_square), {"one": _small}, tolerance=1e-4
     ),
     deterministic(
         "004/tab-mu:step-series",

@@ -158,9 +158,7 @@ CLAIMS = (
         scale=lambda i: tangent_by_layers(dual_of(i), i["rho"] * 0 + 1, i["L"]),
     ),
     deterministic(
-        "004/eq-NTKdiag",
-        equal(lambda i: tangent_by_layers(dual_of(i), i["rho"] * 0 + 1, i["L"]), _quotient),
-        COSINES,
+        "004/eq-NTKdiag", equal(lambda i: tangent_by_layers(dual_of(i), i["rho"] * 0 + 1, i["L"]), _quotient), COSINES
     ),
     deterministic(
         "004/eq-NTKdiag:sum",
@@ -176,17 +174,9 @@ CLAIMS = (
         COSINES,
         search=_search_slope(),
     ),
+    deterministic("004/lem-26:sharp", at_most(_slope_ratio, _sharp_slope), COSINES, search=_search_slope()),
     deterministic(
-        "004/lem-26:sharp",
-        at_most(_slope_ratio, _sharp_slope),
-        COSINES,
-        search=_search_slope(),
-    ),
-    deterministic(
-        "004/thm-5:diagonal",
-        equal(lambda i: np.diag(_tangent(i))[-1], 1),
-        networks(_any_depth),
-        hypotheses=apart(),
+        "004/thm-5:diagonal", equal(lambda i: np.diag(_tangent(i))[-1], 1), networks(_any_depth), hypotheses=apart()
     ),
     deterministic(
         "004/thm-5",

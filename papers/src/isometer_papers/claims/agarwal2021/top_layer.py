@@ -134,12 +134,7 @@ CLAIMS = (
         {"random": lambda rng, count: ({"K": gram(rng)} for _ in range(count))},
         search=Search(lambda p: {"K": pair_gram(float(2 * p[0] - 1))}, 1),
     ),
-    deterministic(
-        "004/lem-21:left",
-        at_most(lambda i: abs(_after(-1)(i)), _after(1)),
-        GAPS,
-        search=_search_gap(),
-    ),
+    deterministic("004/lem-21:left", at_most(lambda i: abs(_after(-1)(i)), _after(1)), GAPS, search=_search_gap()),
     deterministic(
         "004/lem-21:right",
         at_most(_after(1), lambda i: one_layer_bound(i["delta"], nonlinearity(i))),

@@ -127,11 +127,7 @@ def _intervals(rng: Rng, count: int) -> Iterator[Instance]:
 
 
 CLAIMS = (
-    deterministic(
-        "004/lem-30:positive",
-        above(nonaffinity, 0),
-        {"random": _duals},
-    ),
+    deterministic("004/lem-30:positive", above(nonaffinity, 0), {"random": _duals}),
     deterministic(
         "004/lem-30:one",
         at_most(nonaffinity, 1),
@@ -142,11 +138,7 @@ CLAIMS = (
         at_most(lambda i: dual_value(dual_of(i), i["u"]), lambda i: dual_value(dual_of(i), i["v"])),
         {"random": _intervals},
     ),
-    deterministic(
-        "004/lem-31:convex",
-        at_most(_convex, _chord),
-        {"random": _intervals},
-    ),
+    deterministic("004/lem-31:convex", at_most(_convex, _chord), {"random": _intervals}),
     deterministic(
         "004/lem-32",
         at_least(_on_chord, lambda i: nonaffinity(i) * i["share"] * (1 - i["share"]) * (1 - fixed_point(i)) ** 2),

@@ -158,11 +158,7 @@ CLAIMS = (
         PAIRS,
         scale=lambda i: len(i["M"]) ** 3,
     ),
-    deterministic(
-        "002/lem-12-steps:change",
-        vanishes(_change),
-        {"random": steps()},
-    ),
+    deterministic("002/lem-12-steps:change", vanishes(_change), {"random": steps()}),
     expectation(
         "002/lem-12-steps:mean-ii",
         equal(Sampled(_mean_change(0, 0)), lambda i: len(i["M"])),
@@ -177,11 +173,7 @@ CLAIMS = (
         counts=(5, 20),
     ),
     *_step_claims(),
-    deterministic(
-        "002/lem-12-steps:eq-78",
-        equal(_second_term, _second_term_printed),
-        {"random": _with_gamma},
-    ),
+    deterministic("002/lem-12-steps:eq-78", equal(_second_term, _second_term_printed), {"random": _with_gamma}),
     deterministic(
         "002/lem-12-steps:eq-78#corrected",
         equal(_second_term, lambda i: i["gamma"] ** 2 * _second_term_printed(i)),

@@ -173,11 +173,7 @@ CLAIMS = (
         resolution=0.25,
     ),
     empirical(
-        "002/tab-1:bn-linear",
-        at_least(Sampled(growth_of("soft_50")), 0.5),
-        GROWTH,
-        resolution=0.15,
-        counts=(1, 3),
+        "002/tab-1:bn-linear", at_least(Sampled(growth_of("soft_50")), 0.5), GROWTH, resolution=0.15, counts=(1, 3)
     ),
     empirical(
         "002/tab-1:bn-tanh",
@@ -190,13 +186,7 @@ CLAIMS = (
         },
         counts=(1, 2),
     ),
-    empirical(
-        "002/fig-2",
-        at_least(Sampled(growth_of("soft_50")), 0.5),
-        GROWTH,
-        resolution=0.15,
-        counts=(1, 3),
-    ),
+    empirical("002/fig-2", at_least(Sampled(growth_of("soft_50")), 0.5), GROWTH, resolution=0.15, counts=(1, 3)),
     empirical(
         "002/fig-3",
         below(Sampled(_leading_fall), 0.0),

@@ -119,30 +119,10 @@ def _aligned(part: str, function: str, quantity: Any, repair: Any) -> tuple[Clai
 
 
 CLAIMS = (
-    expectation(
-        "002/def-1:mean",
-        vanishes(Sampled(_moment(_uniform, 1))),
-        {"law": _unit_width},
-        resolution=0.03,
-    ),
-    expectation(
-        "002/def-1:variance",
-        equal(Sampled(_moment(_uniform, 2)), 1),
-        {"law": _unit_width},
-        resolution=0.03,
-    ),
-    expectation(
-        "002/def-1:symmetry",
-        vanishes(Sampled(_moment(_uniform, 3))),
-        {"law": _unit_width},
-        resolution=0.06,
-    ),
-    expectation(
-        "002/init-asym:mean",
-        equal(Sampled(_moment(_asymmetric, 1)), 1),
-        {"widths": _widths},
-        resolution=0.03,
-    ),
+    expectation("002/def-1:mean", vanishes(Sampled(_moment(_uniform, 1))), {"law": _unit_width}, resolution=0.03),
+    expectation("002/def-1:variance", equal(Sampled(_moment(_uniform, 2)), 1), {"law": _unit_width}, resolution=0.03),
+    expectation("002/def-1:symmetry", vanishes(Sampled(_moment(_uniform, 3))), {"law": _unit_width}, resolution=0.06),
+    expectation("002/init-asym:mean", equal(Sampled(_moment(_asymmetric, 1)), 1), {"widths": _widths}, resolution=0.03),
     expectation(
         "002/init-asym:variance",
         equal(Sampled(_moment(_asymmetric, 2, lambda i: 1 / math.sqrt(i["width"]))), lambda i: 1 / 3),
@@ -155,28 +135,8 @@ CLAIMS = (
         {"widths": _widths},
         resolution=0.03,
     ),
-    *_aligned(
-        "linear",
-        "identity",
-        _representations,
-        _second_nonzero,
-    ),
-    *_aligned(
-        "relu",
-        "relu",
-        _representations,
-        _same_sign,
-    ),
-    *_aligned(
-        "gradients-linear",
-        "identity",
-        _gradients,
-        _second_nonzero,
-    ),
-    *_aligned(
-        "gradients-relu",
-        "relu",
-        _gradients,
-        _same_sign,
-    ),
+    *_aligned("linear", "identity", _representations, _second_nonzero),
+    *_aligned("relu", "relu", _representations, _same_sign),
+    *_aligned("gradients-linear", "identity", _gradients, _second_nonzero),
+    *_aligned("gradients-relu", "relu", _gradients, _same_sign),
 )

@@ -254,22 +254,10 @@ def _least_rank(i: Instance) -> int:
 
 
 CLAIMS = (
+    deterministic("002/lem-6:coupling", vanishes(_flip_gap), {"random": ODD}, tolerance=1e-7),
+    deterministic("002/lem-6:eq-44", vanishes(lambda i: _eq_44(i, diagonal=False)), {"simple": SIMPLE, "random": ODD}),
     deterministic(
-        "002/lem-6:coupling",
-        vanishes(_flip_gap),
-        {"random": ODD},
-        tolerance=1e-7,
-    ),
-    deterministic(
-        "002/lem-6:eq-44",
-        vanishes(lambda i: _eq_44(i, diagonal=False)),
-        {"simple": SIMPLE, "random": ODD},
-    ),
-    deterministic(
-        "002/lem-6:eq-44#corrected",
-        vanishes(lambda i: _eq_44(i, diagonal=True)),
-        {"random": ODD},
-        tolerance=1e-7,
+        "002/lem-6:eq-44#corrected", vanishes(lambda i: _eq_44(i, diagonal=True)), {"random": ODD}, tolerance=1e-7
     ),
     expectation(
         "002/lem-6",
@@ -303,11 +291,7 @@ CLAIMS = (
         counts=(4, 4),
         resolution=0.2,
     ),
-    deterministic(
-        "002/claim-3.4:many-laws",
-        vanishes(_left_the_signs),
-        {"signs": _sign_states},
-    ),
+    deterministic("002/claim-3.4:many-laws", vanishes(_left_the_signs), {"signs": _sign_states}),
     probability(
         "002/thm-5",
         at_least(lambda i: 1, 2),
@@ -343,9 +327,7 @@ CLAIMS = (
         hypotheses=lambda i: i["H"].shape[1] > 1,
     ),
     deterministic(
-        "002/lem-7:norm#corrected",
-        equal(_frobenius, lambda i: i["H"].shape[1] ** 2),
-        {"rank one": _rank_one_chains},
+        "002/lem-7:norm#corrected", equal(_frobenius, lambda i: i["H"].shape[1] ** 2), {"rank one": _rank_one_chains}
     ),
     asymptotic(
         "002/lem-7#intended",
@@ -358,16 +340,8 @@ CLAIMS = (
         {"tanh": _tanh_from_rank_one},
         counts=(1, 2),
     ),
-    deterministic(
-        "002/lem-21#intended",
-        vanishes(_drift_of_rank_one),
-        {"odd": _odd_rank_one},
-    ),
-    deterministic(
-        "002/lem-21#corrected",
-        vanishes(_drift_of_rank_one),
-        {"rank one": _rank_one_chains},
-    ),
+    deterministic("002/lem-21#intended", vanishes(_drift_of_rank_one), {"odd": _odd_rank_one}),
+    deterministic("002/lem-21#corrected", vanishes(_drift_of_rank_one), {"rank one": _rank_one_chains}),
     deterministic(
         "002/lem-21:rank",
         at_most(lambda i: _rank_change(i)[0], lambda i: _rank_change(i)[1]),

@@ -82,9 +82,7 @@ CLAIMS = (
         exact=lambda i: (_variance_gap((i["H"] - i["H"].sum(axis=0) / len(i["H"])) / _deviation(i["H"])), 0),
     ),
     deterministic(
-        "002/eq-5:into-space",
-        vanishes(lambda i: square_gap(_step(i))),
-        {"zero": _zero_steps, "random": ALL_STEPS},
+        "002/eq-5:into-space", vanishes(lambda i: square_gap(_step(i))), {"zero": _zero_steps, "random": ALL_STEPS}
     ),
     deterministic(
         "002/eq-5:into-space#corrected",
@@ -92,11 +90,7 @@ CLAIMS = (
         {"zero": _zero_steps, "random": ALL_STEPS},
         hypotheses=_no_zero_row,
     ),
-    deterministic(
-        "002/eq-47",
-        vanishes(_linear_gap),
-        {"random": steps()},
-    ),
+    deterministic("002/eq-47", vanishes(_linear_gap), {"random": steps()}),
     deterministic(
         "002/op-whitening",
         equal(lambda i: float(rank(whitened(i["H"]), tolerance=1e-9)), lambda i: i["H"].shape[1]),

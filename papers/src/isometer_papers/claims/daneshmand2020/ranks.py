@@ -135,28 +135,16 @@ CLAIMS = (
         exact=lambda i: (_exact_soft_rank(i), numerical_rank(i["H"])),
         hypotheses=lambda i: bool(i["tau"] > 1e-6),
     ),
-    deterministic(
-        "002/def-space-H:diagonal",
-        vanishes(lambda i: square_gap(i["H"])),
-        UNIT,
-    ),
+    deterministic("002/def-space-H:diagonal", vanishes(lambda i: square_gap(i["H"])), UNIT),
     deterministic(
         "002/def-space-H:trace",
         equal(lambda i: eigenvalues(second_moments(i["H"])).sum(), lambda i: i["H"].shape[1]),
         UNIT,
     ),
     deterministic(
-        "002/def-space-H:off-diagonal",
-        below(_offdiagonal, 1),
-        UNIT,
-        hypotheses=lambda i: min(i["H"].shape) > 1,
+        "002/def-space-H:off-diagonal", below(_offdiagonal, 1), UNIT, hypotheses=lambda i: min(i["H"].shape) > 1
     ),
-    deterministic(
-        "002/def-space-H:off-diagonal#corrected",
-        at_most(_offdiagonal, 1),
-        UNIT,
-        search=search_unit(3, 2),
-    ),
+    deterministic("002/def-space-H:off-diagonal#corrected", at_most(_offdiagonal, 1), UNIT, search=search_unit(3, 2)),
     deterministic(
         "002/lem-2",
         at_least(_soft_rank, lambda i: soft_rank_bound(i["H"], i["tau"])),

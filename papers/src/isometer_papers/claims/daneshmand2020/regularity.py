@@ -82,10 +82,7 @@ CLAIMS = (
         search=search_unit(3, 3),
     ),
     deterministic(
-        "002/ex-16",
-        below(lambda i: spectral_regularity(i["spectrum"]), 1),
-        {"random": spectra},
-        hypotheses=_unequal,
+        "002/ex-16", below(lambda i: spectral_regularity(i["spectrum"]), 1), {"random": spectra}, hypotheses=_unequal
     ),
     deterministic(
         "002/ex-16:cauchy",

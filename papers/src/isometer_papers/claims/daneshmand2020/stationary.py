@@ -162,9 +162,7 @@ _wide = cases(
 
 
 CLAIMS = (
-    printed(
-        "002/thm-3:soft-rank",
-    ),
+    printed("002/thm-3:soft-rank"),
     asymptotic(
         "002/thm-3:soft-rank#corrected",
         above(Sampled(_excess), 0.0),
@@ -172,9 +170,7 @@ CLAIMS = (
         counts=(9, 15),
         resolution=0.2,
     ),
-    printed(
-        "002/thm-3:root-d",
-    ),
+    printed("002/thm-3:root-d"),
     asymptotic(
         "002/thm-3:root-d#corrected",
         at_least(Sampled(growth_of("stable_rank")), 0.45),
@@ -182,18 +178,9 @@ CLAIMS = (
         counts=(1, 2),
         resolution=0.25,
     ),
-    printed(
-        "002/thm-19:regularity",
-    ),
-    asymptotic(
-        "002/thm-19:regularity#corrected",
-        below(Sampled(_regularity), 1.0),
-        CHAINS,
-        counts=COUNTS,
-    ),
-    printed(
-        "002/thm-19:rank",
-    ),
+    printed("002/thm-19:regularity"),
+    asymptotic("002/thm-19:regularity#corrected", below(Sampled(_regularity), 1.0), CHAINS, counts=COUNTS),
+    printed("002/thm-19:rank"),
     asymptotic(
         "002/thm-19:rank#corrected",
         at_least(Sampled(over_bound("stable_rank", stationary_rank_bound)), 1.0),
@@ -237,9 +224,7 @@ CLAIMS = (
         {"signs": _sign_states},
         scale=lambda i: len(i["M"]) ** 3,
     ),
-    printed(
-        "002/lem-18",
-    ),
+    printed("002/lem-18"),
     asymptotic(
         "002/lem-18#corrected",
         at_most(Sampled(over_bound("frobenius", frobenius_bound)), 1.0),

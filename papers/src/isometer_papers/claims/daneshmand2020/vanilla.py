@@ -133,22 +133,14 @@ def _gap(i: Instance, rng: Rng) -> Estimate:
 
 
 CLAIMS = (
-    deterministic(
-        "002/ex-9",
-        vanishes(_outside),
-        {"multiples": _swaps},
-    ),
+    deterministic("002/ex-9", vanishes(_outside), {"multiples": _swaps}),
     deterministic(
         "002/lem-10:contracting",
         equal(_power_ratio, lambda i: contraction_ratio(i["gamma"], i["power"])),
         {"powers": _powers},
         exact=lambda i: (1 / (1 + i["gamma"]) ** i["power"], contraction_ratio(i["gamma"], i["power"])),
     ),
-    deterministic(
-        "002/lem-10:fills",
-        vanishes(_filled_gap),
-        {"random": _directions},
-    ),
+    deterministic("002/lem-10:fills", vanishes(_filled_gap), {"random": _directions}),
     deterministic(
         "002/lem-10:support",
         below(lambda i: abs(np.outer(i["a"], i["v"])).max() / len(i["v"]), 1),
@@ -161,13 +153,7 @@ CLAIMS = (
         counts=(6, 6),
         exact=lambda i: (numerical_rank(i["X"]) and _limit_rank(i), 1),
     ),
-    asymptotic(
-        "002/lem-4#corrected",
-        above(Sampled(_gap), 0.0),
-        {"gaps": _gaps},
-        counts=(3, 6),
-        resolution=0.5,
-    ),
+    asymptotic("002/lem-4#corrected", above(Sampled(_gap), 0.0), {"gaps": _gaps}, counts=(3, 6), resolution=0.5),
     deterministic(
         "002/lem-20",
         at_most(_largest_change, _slope_bound),

@@ -240,11 +240,7 @@ CLAIMS: tuple[Claim, ...] = (
         resolution=0.25,
     ),
     empirical(
-        "003/fig-5:bn-mlp",
-        below(Sampled(_change("bn-relu", 0, 30)), 0.0),
-        {"nets": MLP},
-        counts=(1, 1),
-        resolution=0.1,
+        "003/fig-5:bn-mlp", below(Sampled(_change("bn-relu", 0, 30)), 0.0), {"nets": MLP}, counts=(1, 1), resolution=0.1
     ),
     empirical(
         "003/fig-5:vanilla-conv",
@@ -327,9 +323,5 @@ CLAIMS: tuple[Claim, ...] = (
         counts=(4, 4),
         resolution=0.3,
     ),
-    deterministic(
-        "003/table-3",
-        equal(lambda i: 4 + i["repeated"], lambda i: i["name"]),
-        {"networks": CONVOLUTIONS},
-    ),
+    deterministic("003/table-3", equal(lambda i: 4 + i["repeated"], lambda i: i["name"]), {"networks": CONVOLUTIONS}),
 )

@@ -195,8 +195,8 @@ def _finite_gaussian(i: Instance, rng: Rng) -> Estimate:
     return Estimate.of(((np.sqrt(values) - 1 / math.sqrt(values.shape[-1])) ** 2).sum(-1))
 
 
-def _finite_bound(bound: Callable[..., Any], power: int = 1) -> Callable[[Instance], float]:
-    return lambda i: float(bound(i["layers"], i["alpha"], len(i["squares"]), i["width"], power=power))
+def _finite_bound(bound: Callable[..., Any]) -> Callable[[Instance], float]:
+    return lambda i: float(bound(i["layers"], i["alpha"], len(i["squares"]), i["width"]))
 
 
 def _largest_gap(i: Instance) -> float:

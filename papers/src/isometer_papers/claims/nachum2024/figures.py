@@ -75,13 +75,7 @@ CLAIMS = (
         counts=(1, 1),
         resolution=0.5,
     ),
-    empirical(
-        "000/fig-3a",
-        below(Sampled(odd_value("spread")), 0.1),
-        {"final": LAST},
-        counts=(1, 2),
-        resolution=0.5,
-    ),
+    empirical("000/fig-3a", below(Sampled(odd_value("spread")), 0.1), {"final": LAST}, counts=(1, 2), resolution=0.5),
     empirical(
         "000/fig-3b:escaped",
         above(Sampled(odd_value("angle_to_rest_min")), 80.0),
@@ -99,11 +93,7 @@ CLAIMS = (
     _angles("000/fig-5a", "RS", 60.0),
     _angles("000/fig-5b", "BN", 75.0),
     empirical(
-        "000/fig-5b:increase",
-        above(Sampled(_increase), 0.0),
-        {"layer 30": LAYER_30},
-        counts=(2, 3),
-        resolution=0.2,
+        "000/fig-5b:increase", above(Sampled(_increase), 0.0), {"layer 30": LAYER_30}, counts=(2, 3), resolution=0.2
     ),
     empirical(
         "000/fig-5b:not-orthogonal",

@@ -156,9 +156,7 @@ CLAIMS = (
         counts=(30, 100),
     ),
     deterministic(
-        "000/eq-101-104:opposite",
-        vanishes(lambda i: _anti(centred_batch(i["X"]))),
-        {**INVARIANT, "clusters": clusters},
+        "000/eq-101-104:opposite", vanishes(lambda i: _anti(centred_batch(i["X"]))), {**INVARIANT, "clusters": clusters}
     ),
     expectation(
         "000/eq-95-98",
@@ -173,16 +171,9 @@ CLAIMS = (
         counts=(2, 3),
     ),
     deterministic(
-        "000/antiparallel",
-        vanishes(lambda i: rectified(i["u"]) @ rectified(i["v"])),
-        {"random": _antiparallel},
+        "000/antiparallel", vanishes(lambda i: rectified(i["u"]) @ rectified(i["v"])), {"random": _antiparallel}
     ),
-    expectation(
-        "000/thm-13:item-1",
-        equal(_item13(0), 1),
-        INVARIANT,
-        counts=(20, 100),
-    ),
+    expectation("000/thm-13:item-1", equal(_item13(0), 1), INVARIANT, counts=(20, 100)),
     expectation(
         "000/thm-13:item-1#corrected",
         equal(lambda i: expected_square(centred_batch(i["X"])[0], _energy13(i)), 1),
@@ -190,10 +181,7 @@ CLAIMS = (
         counts=(20, 100),
     ),
     expectation(
-        "000/thm-13:item-2",
-        equal(_item13(-1), lambda i: 1 / (len(i["X"]) - 1) ** 2),
-        INVARIANT,
-        counts=(20, 100),
+        "000/thm-13:item-2", equal(_item13(-1), lambda i: 1 / (len(i["X"]) - 1) ** 2), INVARIANT, counts=(20, 100)
     ),
     expectation(
         "000/thm-13:item-2#corrected",
@@ -210,14 +198,6 @@ CLAIMS = (
         INVARIANT,
         counts=(20, 100),
     ),
-    deterministic(
-        "000/thm-13:item-3#corrected",
-        vanishes(image_product),
-        {"rotated": _rotated_weights},
-    ),
-    expectation(
-        "000/thm-13:item-4",
-        vanishes(_columns_gap),
-        {"rotated": _rotated_weights},
-    ),
+    deterministic("000/thm-13:item-3#corrected", vanishes(image_product), {"rotated": _rotated_weights}),
+    expectation("000/thm-13:item-4", vanishes(_columns_gap), {"rotated": _rotated_weights}),
 )

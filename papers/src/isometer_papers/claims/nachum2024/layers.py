@@ -173,16 +173,8 @@ CLAIMS = (
         {"random": _layers},
         hypotheses=_varies,
     ),
-    deterministic(
-        "000/rc-linear:sum",
-        vanishes(_sum_gap),
-        {"random": _networks},
-    ),
-    deterministic(
-        "000/rc-linear:network",
-        vanishes(_network_gap),
-        {"random": _networks},
-    ),
+    deterministic("000/rc-linear:sum", vanishes(_sum_gap), {"random": _networks}),
+    deterministic("000/rc-linear:network", vanishes(_network_gap), {"random": _networks}),
     empirical(
         "000/init-he:pytorch",
         below(Sampled(lambda i, rng: _default_variance(i["fan_in"])), 2.0),
@@ -221,12 +213,7 @@ CLAIMS = (
         {"sphere": _distinct_points},
         counts=(20, 100),
     ),
-    deterministic(
-        "000/init-one-neuron-per-sample:every",
-        above(_lead, 0),
-        {"line": _lines},
-        scale=1,
-    ),
+    deterministic("000/init-one-neuron-per-sample:every", above(_lead, 0), {"line": _lines}, scale=1),
     deterministic(
         "000/init-one-neuron-per-sample:every#corrected",
         above(_lead, 0),

@@ -120,16 +120,8 @@ def _share_of_hits(i: Instance, rng: Rng) -> Estimate:
 
 
 CLAIMS = (
-    *_odd(
-        "000/odd-emergence:far",
-        "second_norm_ratio",
-        (0.5, 0.25),
-    ),
-    *_odd(
-        "000/odd-emergence:cluster",
-        "spread",
-        (0.1, 0.1),
-    ),
+    *_odd("000/odd-emergence:far", "second_norm_ratio", (0.5, 0.25)),
+    *_odd("000/odd-emergence:cluster", "spread", (0.1, 0.1)),
     asymptotic(
         "000/odd-emergence:infinite-width",
         at_most(lambda i: _second(infinite(i)), 0.5),

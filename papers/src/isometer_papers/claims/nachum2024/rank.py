@@ -216,11 +216,7 @@ CLAIMS = (
         tolerance=1e-12,
     ),
     deterministic(
-        "000/lem-2:eq-20",
-        at_most(lambda i: _others(i, False), 0),
-        {"random": _flips},
-        hypotheses=_flips_apart,
-        scale=1,
+        "000/lem-2:eq-20", at_most(lambda i: _others(i, False), 0), {"random": _flips}, hypotheses=_flips_apart, scale=1
     ),
     deterministic(
         "000/lem-2:eq-20#corrected",

@@ -160,11 +160,7 @@ CLAIMS = (
         resolution=0.2,
     ),
     empirical(
-        "000/intuition-3steps:tighter",
-        below(Sampled(_spread), 1.0),
-        {"clusters": STEPS},
-        counts=(2, 2),
-        resolution=0.2,
+        "000/intuition-3steps:tighter", below(Sampled(_spread), 1.0), {"clusters": STEPS}, counts=(2, 2), resolution=0.2
     ),
     empirical(
         "000/intuition-3steps:effect",

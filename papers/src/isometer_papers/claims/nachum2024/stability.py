@@ -215,11 +215,7 @@ CLAIMS = (
         hypotheses=_loose,
     ),
     _outside(3),
-    deterministic(
-        "000/thm-14:item-3#corrected",
-        vanishes(image_product),
-        {"random": _with_weights},
-    ),
+    deterministic("000/thm-14:item-3#corrected", vanishes(image_product), {"random": _with_weights}),
     _outside(4, below),
     expectation(
         "000/thm-14:item-4#corrected",

@@ -201,23 +201,9 @@ CLAIMS = (
         {"whole": shallow},
         counts=(20, 60),
     ),
-    rational(
-        "000/model-tree:rows",
-        vanishes(_model_gap),
-        {"whole": shallow},
-        counts=(20, 60),
-    ),
-    rational(
-        "000/fig-4:order",
-        at_least(_order_gap, 0),
-        {"whole": whole_rows, "rows": distinct_rows},
-        scale=1,
-    ),
-    rational(
-        "000/fig-4:zero",
-        vanishes(_least_entry),
-        {"whole": whole_rows, "rows": distinct_rows},
-    ),
+    rational("000/model-tree:rows", vanishes(_model_gap), {"whole": shallow}, counts=(20, 60)),
+    rational("000/fig-4:order", at_least(_order_gap, 0), {"whole": whole_rows, "rows": distinct_rows}, scale=1),
+    rational("000/fig-4:zero", vanishes(_least_entry), {"whole": whole_rows, "rows": distinct_rows}),
     rational(
         "000/lem-7",
         at_most(lambda i: len({i["table"][v] for v in i["x"]}), lambda i: len(set(i["x"]))),
@@ -233,54 +219,16 @@ CLAIMS = (
         equal(lambda i: _height_after(i, [-1]), lambda i: i["c"] * (i["n"] - fractions([i["zeros"]])[0]) / i["n"]),
         {"random": _splits},
     ),
+    rational("000/eq-36-38:38", equal(lambda i: _height_after(i, i["signs"]), _eq_38), {"random": _splits}),
+    rational("000/eq-36-38:formula", equal(lambda i: _height_after(i, i["signs"]), _formula_38), {"random": _splits}),
+    rational("000/fig-7:two", equal(_child_clusters, 4), {"random": _two_rows}),
+    rational("000/fig-7:split", vanishes(_same_split), {"random": _two_rows}),
+    rational("000/fig-8", equal(_child_clusters, 5), {"random": _three_rows}),
+    rational("000/fig-8#corrected", equal(_child_clusters, 5), {"random": _three_rows}, hypotheses=_mean_apart),
+    rational("000/appE-mid:single", equal(_middle_size, 1), {"rows": _tree_rows}, counts=(20, 80)),
+    rational("000/appE-mid:composition", vanishes(_foreign_compositions), {"rows": _tree_rows}, counts=(20, 80)),
     rational(
-        "000/eq-36-38:38",
-        equal(lambda i: _height_after(i, i["signs"]), _eq_38),
-        {"random": _splits},
-    ),
-    rational(
-        "000/eq-36-38:formula",
-        equal(lambda i: _height_after(i, i["signs"]), _formula_38),
-        {"random": _splits},
-    ),
-    rational(
-        "000/fig-7:two",
-        equal(_child_clusters, 4),
-        {"random": _two_rows},
-    ),
-    rational(
-        "000/fig-7:split",
-        vanishes(_same_split),
-        {"random": _two_rows},
-    ),
-    rational(
-        "000/fig-8",
-        equal(_child_clusters, 5),
-        {"random": _three_rows},
-    ),
-    rational(
-        "000/fig-8#corrected",
-        equal(_child_clusters, 5),
-        {"random": _three_rows},
-        hypotheses=_mean_apart,
-    ),
-    rational(
-        "000/appE-mid:single",
-        equal(_middle_size, 1),
-        {"rows": _tree_rows},
-        counts=(20, 80),
-    ),
-    rational(
-        "000/appE-mid:composition",
-        vanishes(_foreign_compositions),
-        {"rows": _tree_rows},
-        counts=(20, 80),
-    ),
-    rational(
-        "000/appE-mid:exactly-one",
-        equal(_three_cluster_descendants, 1),
-        {"random": _three_deep},
-        counts=(40, 200),
+        "000/appE-mid:exactly-one", equal(_three_cluster_descendants, 1), {"random": _three_deep}, counts=(40, 200)
     ),
     rational(
         "000/appE-mid:exactly-one#intended",
@@ -295,10 +243,5 @@ CLAIMS = (
         {"random": _three_deep},
         counts=(40, 200),
     ),
-    rational(
-        "000/appE-mid:decay",
-        at_most(_largest_three, _decay_bound),
-        {"random": _three_deep},
-        counts=(40, 200),
-    ),
+    rational("000/appE-mid:decay", at_most(_largest_three, _decay_bound), {"random": _three_deep}, counts=(40, 200)),
 )

@@ -65,16 +65,8 @@ def _root_two_times_pi(i: Instance) -> float:
 
 
 CLAIMS = (
-    settles(
-        "000/eq-81-94:81",
-        lambda g: g[2, 0],
-        lambda n: (0, 1, 0, 4),
-    ),
-    settles(
-        "000/eq-81-94:82",
-        lambda g: g[2, -1],
-        lambda n: (1, 0, 4, 0),
-    ),
+    settles("000/eq-81-94:81", lambda g: g[2, 0], lambda n: (0, 1, 0, 4)),
+    settles("000/eq-81-94:82", lambda g: g[2, -1], lambda n: (1, 0, 4, 0)),
     deterministic(
         "000/eq-81-94:85",
         at_most(
@@ -93,12 +85,7 @@ CLAIMS = (
         {"sums": quadruples},
         search=QUADRUPLES,
     ),
-    deterministic(
-        "000/eq-81-94:87-step",
-        at_least(_proof_angle, _root_two_pi),
-        {"sizes": _many},
-        counts=(60, 300),
-    ),
+    deterministic("000/eq-81-94:87-step", at_least(_proof_angle, _root_two_pi), {"sizes": _many}, counts=(60, 300)),
     deterministic(
         "000/eq-81-94:87-step#corrected",
         at_least(_proof_angle, _root_two_times_pi),
@@ -123,9 +110,7 @@ CLAIMS = (
         counts=(12, 36),
     ),
     deterministic(
-        "000/eq-81-94:91",
-        equal(_second_first, lambda i: cosine_limit(to_first(i), i["n"])),
-        {"sums": quadruples},
+        "000/eq-81-94:91", equal(_second_first, lambda i: cosine_limit(to_first(i), i["n"])), {"sums": quadruples}
     ),
     deterministic(
         "000/eq-81-94:92",

@@ -185,38 +185,12 @@ def _drift(i: Instance) -> float:
 
 
 CLAIMS = (
-    deterministic(
-        "000/eq-61-62:61",
-        at_most(_pair_part, _pair_sum),
-        {"rows": _three},
-        search=THREE,
-    ),
-    deterministic(
-        "000/eq-61-62:62",
-        at_most(_pair_sum, _pair_bound),
-        {"sizes": _sizes},
-    ),
-    deterministic(
-        "000/eq-61-62:contribution",
-        at_most(_pair_part, _pair_bound),
-        {"rows": _three},
-        search=THREE,
-    ),
-    settles(
-        "000/eq-63-73:63",
-        lambda g: g[2, 2],
-        lambda n: (1, 1, 4, 4),
-    ),
-    settles(
-        "000/eq-63-73:64",
-        lambda g: g[0, 0],
-        lambda n: ((n - 1) ** 2, 1, (n - 2) ** 2, 4),
-    ),
-    settles(
-        "000/eq-63-73:65",
-        lambda g: g[-1, -1],
-        lambda n: (1, (n - 1) ** 2, 4, (n - 2) ** 2),
-    ),
+    deterministic("000/eq-61-62:61", at_most(_pair_part, _pair_sum), {"rows": _three}, search=THREE),
+    deterministic("000/eq-61-62:62", at_most(_pair_sum, _pair_bound), {"sizes": _sizes}),
+    deterministic("000/eq-61-62:contribution", at_most(_pair_part, _pair_bound), {"rows": _three}, search=THREE),
+    settles("000/eq-63-73:63", lambda g: g[2, 2], lambda n: (1, 1, 4, 4)),
+    settles("000/eq-63-73:64", lambda g: g[0, 0], lambda n: ((n - 1) ** 2, 1, (n - 2) ** 2, 4)),
+    settles("000/eq-63-73:65", lambda g: g[-1, -1], lambda n: (1, (n - 1) ** 2, 4, (n - 2) ** 2)),
     deterministic(
         "000/eq-63-73:67",
         at_most(lambda i: middle_square(i) / first_square(i), lambda i: extreme_ratio_bound(1 / to_first(i), i["n"])),
@@ -229,12 +203,7 @@ CLAIMS = (
         {"sums": quadruples},
         search=QUADRUPLES,
     ),
-    deterministic(
-        "000/eq-63-73:positive",
-        above(_least_sum, 0),
-        {"trees": first_stable},
-        counts=(20, 80),
-    ),
+    deterministic("000/eq-63-73:positive", above(_least_sum, 0), {"trees": first_stable}, counts=(20, 80)),
     asymptotic(
         "000/eq-63-73:positive#corrected",
         above(_least_sum, 0),
@@ -242,12 +211,7 @@ CLAIMS = (
         tolerance=1e-100,
         counts=(20, 80),
     ),
-    asymptotic(
-        "000/eq-63-73:converges",
-        at_most(_drift, 1e-6),
-        INNER,
-        counts=(12, 36),
-    ),
+    asymptotic("000/eq-63-73:converges", at_most(_drift, 1e-6), INNER, counts=(12, 36)),
     deterministic(
         "000/eq-63-73:72-step",
         at_most(better(extreme_ratio_bound, min), lambda i: 8 / (i["n"] - 2) ** 2),

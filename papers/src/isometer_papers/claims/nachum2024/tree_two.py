@@ -181,29 +181,15 @@ def _unit_interval(rng: Rng, count: int) -> Iterator[Instance]:
 
 
 CLAIMS = (
-    rational(
-        "000/eq-39-40:39",
-        equal(_by_words, _sum_39),
-        {"words": _heights},
-        counts=(40, 150),
-    ),
-    rational(
-        "000/eq-39-40:40",
-        equal(_sum_39, _closed_40),
-        {"words": _heights},
-    ),
+    rational("000/eq-39-40:39", equal(_by_words, _sum_39), {"words": _heights}, counts=(40, 150)),
+    rational("000/eq-39-40:40", equal(_sum_39, _closed_40), {"words": _heights}),
     deterministic(
         "000/eq-41-43:dominant",
         below(lambda i: split_contraction(i["m"], i["n"], i["one"]), lambda i: split_contraction(1, i["n"], i["one"])),
         {"splits": _unbalanced},
         counts=(60, 400),
     ),
-    deterministic(
-        "000/eq-41-43:sets",
-        vanishes(_missing_rows),
-        {"pairs": _pairs},
-        counts=(60, 400),
-    ),
+    deterministic("000/eq-41-43:sets", vanishes(_missing_rows), {"pairs": _pairs}, counts=(60, 400)),
     deterministic(
         "000/eq-41-43:sets#corrected",
         vanishes(_missing_rows),
@@ -211,34 +197,14 @@ CLAIMS = (
         hypotheses=lambda i: i["j"] < i["n"],
         counts=(60, 400),
     ),
-    rational(
-        "000/eq-41-43:43",
-        equal(_leaf_sum, _leaf_formula),
-        {"leaves": _leaves},
-        counts=(30, 100),
-    ),
-    deterministic(
-        "000/eq-41-43:exist",
-        above(_total_energy, 0),
-        {"trees": first_stable},
-        scale=1,
-        counts=(20, 80),
-    ),
+    rational("000/eq-41-43:43", equal(_leaf_sum, _leaf_formula), {"leaves": _leaves}, counts=(30, 100)),
+    deterministic("000/eq-41-43:exist", above(_total_energy, 0), {"trees": first_stable}, scale=1, counts=(20, 80)),
     asymptotic(
-        "000/eq-41-43:exist#corrected",
-        above(_extreme_energy, 0),
-        TREES,
-        scale=1,
-        tolerance=1e-12,
-        counts=(12, 36),
+        "000/eq-41-43:exist#corrected", above(_extreme_energy, 0), TREES, scale=1, tolerance=1e-12, counts=(12, 36)
     ),
+    _limit("000/eq-44", equal(lambda i: cosine(settled(i), 1, samples(i) - 2), 1)),
     _limit(
-        "000/eq-44",
-        equal(lambda i: cosine(settled(i), 1, samples(i) - 2), 1),
-    ),
-    _limit(
-        "000/eq-45-50:45",
-        equal(lambda i: settled(i)[1, 1], lambda i: (first_sum(i) + second_sum(i)) / samples(i) ** 2),
+        "000/eq-45-50:45", equal(lambda i: settled(i)[1, 1], lambda i: (first_sum(i) + second_sum(i)) / samples(i) ** 2)
     ),
     _limit(
         "000/eq-45-50:46",
@@ -282,17 +248,10 @@ CLAIMS = (
         {"ratios": _ratios},
         search=RATIO,
     ),
+    _limit("000/eq-53-60:53", equal(lambda i: settled(i)[1, 0], lambda i: second_sum(i) / samples(i) ** 2)),
+    _limit("000/eq-53-60:54", equal(lambda i: settled(i)[1, -1], lambda i: first_sum(i) / samples(i) ** 2)),
     _limit(
-        "000/eq-53-60:53",
-        equal(lambda i: settled(i)[1, 0], lambda i: second_sum(i) / samples(i) ** 2),
-    ),
-    _limit(
-        "000/eq-53-60:54",
-        equal(lambda i: settled(i)[1, -1], lambda i: first_sum(i) / samples(i) ** 2),
-    ),
-    _limit(
-        "000/eq-53-60:57",
-        equal(lambda i: cosine(settled(i), 1, 0), lambda i: cosine_limit(1 / ratio(i), samples(i))),
+        "000/eq-53-60:57", equal(lambda i: cosine(settled(i), 1, 0), lambda i: cosine_limit(1 / ratio(i), samples(i)))
     ),
     _limit(
         "000/eq-53-60:58",
@@ -305,10 +264,5 @@ CLAIMS = (
         search=Search(lambda p: {"x": float(p[0])}, 1),
         scale=1,
     ),
-    deterministic(
-        "000/eq-53-60:59",
-        at_least(_two_angles, _cluster_angle),
-        {"ratios": _ratios},
-        search=RATIO,
-    ),
+    deterministic("000/eq-53-60:59", at_least(_two_angles, _cluster_angle), {"ratios": _ratios}, search=RATIO),
 )

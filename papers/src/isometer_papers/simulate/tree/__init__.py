@@ -16,7 +16,6 @@ from isometer_papers.simulate.tree.transformations import (
     cluster_values,
     negative_transformation,
     positive_transformation,
-    stabilization_time,
     two_cluster_energy,
     two_cluster_row,
 )
@@ -29,7 +28,6 @@ __all__ = [
     "exact_tree_grams",
     "negative_transformation",
     "positive_transformation",
-    "stabilization_time",
     "two_cluster_energy",
     "two_cluster_row",
 ]

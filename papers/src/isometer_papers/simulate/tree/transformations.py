@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isometer.errors import IsometerError
-from isometer_papers.simulate.tree.exact_rows import DistinctValues, Floats, Number, numeric
+from isometer_papers.simulate.tree.exact_rows import numeric
 
 STABLE_CLUSTERS = 3  # 000/def-8: a row with at most this many clusters is stable
 
@@ -77,41 +77,6 @@ def cluster_values(row: ArrayLike, *, tolerance: float = 0.0) -> NDArray[Any]:
         return values
     apart = np.diff(values) > tolerance * np.max(np.abs(values))
     return np.asarray(values[np.concatenate([[True], apart])])
-
-
-def stabilization_time(values: Sequence[Number] | Floats, signs: Iterable[int]) -> int | None:
-    """Number of transformations until a row has at most three clusters.
-
-    Computed exactly, so that ties with the mean are ties.
-
-    Args:
-        values: `(n,)`, the row to begin with.
-        signs: +1 for a positive, −1 for a negative transformation; may be endless, since every sequence gets there
-            (000/thm-10).
-
-    Returns:
-        The number of transformations, or None if `signs` ends before.
-
-    Example:
-        >>> from itertools import repeat
-        >>> stabilization_time([0.0, 1.0, 2.0, 4.0, 8.0], repeat(+1))
-        1
-        >>> stabilization_time([0.0, 1.0, 2.0, 4.0, 8.0], [-1]) is None
-        True
-
-    Implements: 000/thm-10, 000/def-8.
-    """
-    batch = DistinctValues.of(values)
-    row = batch.row
-    if len(row.ends) <= STABLE_CLUSTERS:
-        return 0
-    for time, sign in enumerate(signs, start=1):
-        if sign not in (1, -1):
-            raise IsometerError(f"sign {time} is {sign!r}; expected +1 (positive) or −1 (negative transformation)")
-        row = row.children(batch.counts)[0 if sign == 1 else 1]
-        if len(row.ends) <= STABLE_CLUSTERS:
-            return time
-    return None
 
 
 def two_cluster_row(height: Any, zeros: int, n: int, signs: Iterable[int]) -> tuple[Any, int]:

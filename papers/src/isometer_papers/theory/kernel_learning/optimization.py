@@ -1,4 +1,4 @@
-"""Gradient descent in the linearised regime: exact dynamics on a kernel, and the rates that paper 004 promises (E).
+"""Gradient descent in the linearised regime: steps on a kernel, and the rates that paper 004 promises (E).
 
 With the loss 𝓛 = (1/n)Σ(f(x_i) − y_i)² and features (or tangent features) of kernel K, a step of gradient descent takes
 the residual r = f − y to (I − (2η/n)K)r. The stable step sizes are therefore of order n/λ_max(K); the paper prints
@@ -22,18 +22,13 @@ Floats = NDArray[np.float64]
 Loss = Literal["mean", "half-sum"]
 
 
-def _checked(kernel: ArrayLike, residual: ArrayLike) -> tuple[Floats, Floats]:
-    matrix, start = np.asarray(kernel, dtype=float), np.asarray(residual, dtype=float)
+def _checked(kernel: ArrayLike) -> Floats:
+    matrix = np.asarray(kernel, dtype=float)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise IsometerError(f"a kernel is a square matrix; got the shape {matrix.shape}")
-    if start.shape != (len(matrix),):
-        raise IsometerError(
-            f"residuals f(x) − y must be one per input, {len(matrix)}; got the shape {start.shape} — pass −y when the "
-            "network starts at zero"
-        )
-    if not (np.isfinite(matrix).all() and np.isfinite(start).all()):
-        raise IsometerError("the kernel and the residuals must be finite; got NaN or infinity")
-    return matrix, start
+    if not np.isfinite(matrix).all():
+        raise IsometerError("the kernel must be finite; got NaN or infinity")
+    return matrix
 
 
 @dataclass(frozen=True)
@@ -82,21 +77,6 @@ class Descent:
         return float(max(1, math.ceil(math.log(1.0 / target) / self.exponent - 1e-12)))
 
 
-def printed_rate(kernel: ArrayLike, statement: Literal["004/thm-44", "004/thm-47"]) -> float:
-    """The step size as printed: 1/λ_max(K) in 004/thm-44 (up to its Θ), 2/(λ_min + λ_max) in 004/thm-47.
-
-    Example:
-        >>> import numpy as np
-        >>> from isometer_papers.theory.kernel_learning.optimization import printed_rate
-        >>> printed_rate(np.diag([1.0, 3.0]), "004/thm-47")
-        0.5
-    """
-    values = linalg.eigvalsh(np.asarray(kernel, dtype=float))
-    if statement not in ("004/thm-44", "004/thm-47"):
-        raise IsometerError(f"step sizes are printed in 004/thm-44 and 004/thm-47; got {statement!r}")
-    return float(1.0 / values[-1] if statement == "004/thm-44" else 2.0 / (values[0] + values[-1]))
-
-
 def descent(kernel: ArrayLike, *, learning_rate: float | None = None, loss: Loss = "mean") -> Descent:
     """The guaranteed rate of gradient descent on a kernel; by default with the best constant step size.
 
@@ -109,16 +89,15 @@ def descent(kernel: ArrayLike, *, learning_rate: float | None = None, loss: Loss
 
     Example:
         >>> import numpy as np
-        >>> from isometer_papers.theory.kernel_learning.optimization import descent, printed_rate
+        >>> from isometer_papers.theory.kernel_learning.optimization import descent
         >>> well = np.eye(50)  # condition number 1: one step is enough
         >>> descent(well).steps(1e-6)
         1.0
-        >>> slow = descent(well, learning_rate=printed_rate(well, "004/thm-44"))  # 1 − 2/n per step, not a constant
+        >>> slow = descent(well, learning_rate=1.0)  # 1/λ_max as in 004/thm-44: 1 − 2/n per step, not a constant
         >>> slow.steps(1e-6)
         170.0
     """
-    matrix = np.asarray(kernel, dtype=float)
-    matrix, _ = _checked(matrix, np.zeros(len(matrix) if matrix.ndim else 0))
+    matrix = _checked(kernel)
     values = linalg.eigvalsh(matrix)
     low, high = float(values[0]), float(values[-1])
     if loss not in ("mean", "half-sum"):
@@ -128,39 +107,6 @@ def descent(kernel: ArrayLike, *, learning_rate: float | None = None, loss: Loss
     rate = 2.0 / (unit * (low + high)) if learning_rate is None else float(learning_rate)
     factor = max((1.0 - unit * rate * low) ** 2, (1.0 - unit * rate * high) ** 2)
     return Descent(max(low, 0.0), high, rate, factor, unit * rate * high < 2.0)
-
-
-def descent_losses(
-    kernel: ArrayLike, residual: ArrayLike, steps: ArrayLike, *, learning_rate: float, loss: Loss = "mean"
-) -> Floats:
-    """The loss over its start after each number of steps, exactly: Σ_k (1 − cλ_k)^{2t} ⟨u_k, r⟩²/|r|².
-
-    Implements 004/alg-top-layer-gd, and 004/alg-all-layer-gd in the limit of infinite width.
-
-    Args:
-        kernel: K, as it is.
-        residual: f − y at the start; −y for a network that starts at zero.
-        steps: numbers of steps t.
-        learning_rate: η.
-        loss: as in `descent`.
-
-    Example:
-        >>> import numpy as np
-        >>> from isometer_papers.theory.kernel_learning.optimization import descent_losses
-        >>> descent_losses(np.diag([1.0, 3.0]), [1.0, 1.0], [0, 1, 2], learning_rate=0.5, loss="half-sum")
-        array([1.    , 0.25  , 0.0625])
-    """
-    matrix, start = _checked(kernel, residual)
-    values, vectors = linalg.eigh(matrix)
-    share = (vectors.T @ start) ** 2
-    total = share.sum()
-    times = np.asarray(steps, dtype=float)
-    if total == 0.0:
-        return np.zeros(times.shape)
-    unit = 2.0 / len(matrix) if loss == "mean" else 1.0
-    factors = np.abs(1.0 - unit * learning_rate * values)
-    with np.errstate(over="ignore"):  # an unstable rate diverges to inf, which is the answer
-        return np.asarray(factors[None, :] ** (2.0 * times.reshape(-1, 1)) @ (share / total)).reshape(times.shape)
 
 
 def least_squares_bound(condition_number: float, steps: ArrayLike) -> Floats:
@@ -212,34 +158,6 @@ def concentration_width(boundedness: float, depth: int, n: int, tolerance: float
 
 
 # --- single samples ---------------------------------------------------------------------------------------------------
-
-
-def stochastic_losses(kernel: ArrayLike, residual: ArrayLike, steps: int, *, learning_rate: float) -> Floats:
-    """E 𝓛 over its start after 0 … `steps` steps of stochastic gradient descent on single samples, exactly.
-
-    With r ↦ r − 2ηr_i K e_i the second moments M = E rrᵀ obey M ↦ M − (2η/n)(KM + MK) + (4η²/n)K diag(M) K.
-
-    Implements 004/alg-top-layer-sgd, without averages and restarts.
-
-    Example:
-        >>> import numpy as np
-        >>> from isometer_papers.theory.kernel_learning.optimization import stochastic_losses
-        >>> stochastic_losses(np.eye(4), np.ones(4), 3, learning_rate=0.5)  # each step fits one sample
-        array([1.      , 0.75    , 0.5625  , 0.421875])
-    """
-    matrix, start = _checked(kernel, residual)
-    n, total = len(matrix), float(start @ start)
-    if total == 0.0:
-        return np.zeros(steps + 1)
-    moments = np.outer(start, start) / total
-    out = np.empty(steps + 1)
-    out[0] = 1.0
-    for step in range(1, steps + 1):
-        left = matrix @ moments
-        own = (matrix * np.diag(moments)) @ matrix
-        moments = moments - (2 * learning_rate / n) * (left + left.T) + (4 * learning_rate**2 / n) * own
-        out[step] = np.trace(moments)
-    return out
 
 
 def stochastic_steps(n: int, feature_bound: float, smallest: float, target: float) -> dict[str, float]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
@@ -74,24 +74,6 @@ def subgaussian_norm(source: str | Activation | Any) -> float:
     return math.sqrt(best)
 
 
-def decay_bound(depth: int, start: int, nonlinearity: float) -> float:
-    """¼(1 − μ/4)^{L − start}: the rate that the proof of 004/thm-52 gives |E ρ| on its good event, after `start`.
-
-    `start` is the L₀ = c₁log(1/δ)/μ of the theorem, from which on cosines are below ¼; its constant is not named, nor
-    are those of the second term Le^{−Ω(L)}, which is left out. `inf` before `start`.
-
-    Implements 004/thm-52.
-
-    Example:
-        >>> from isometer_papers.theory.kernel_learning.queries import decay_bound
-        >>> decay_bound(12, 10, 0.4), decay_bound(9, 10, 0.4)
-        (0.2025, inf)
-    """
-    if not 0.0 < nonlinearity <= 1.0:
-        raise IsometerError(f"the coefficient of non-linearity must lie in (0, 1]; got {nonlinearity!r}")
-    return 0.25 * (1.0 - nonlinearity / 4.0) ** (depth - start) if depth >= start else math.inf
-
-
 @dataclass(frozen=True)
 class CosineFloor:
     """Where cosines of a unit-normalised network of width m come to rest: mean and mean square, to leading order.
@@ -130,30 +112,6 @@ def cosine_floor(source: str | Activation | Any, width: int) -> CosineFloor:
     _, first, second = (float(v) ** 2 if abs(v) > 1e-14 else 0.0 for v in phi.hermite(2))
     square = 1.0 / (width * (1.0 - first**2))
     return CosineFloor(width, second * square / (1.0 - first), square)
-
-
-def query_correlation(cosines: ArrayLike, query: ArrayLike) -> float:
-    """E_W (E_x g(x) sgn f_W(x))² over a finite set of inputs, given the cosines of their last representations.
-
-    f_W is Gaussian given the representations, so E sgn f(x) sgn f(y) = (2/π) arcsin ρ and the whole is the mean of
-    g(x)g(y)(2/π) arcsin ρ(x, y) (left-hand side of 004/eq-24); at infinite width pass the NNGP over its diagonal.
-
-    Implements 004/eq-24.
-
-    Example:
-        >>> import numpy as np
-        >>> from isometer_papers.theory.kernel_learning.queries import query_correlation
-        >>> query_correlation(np.eye(8), np.ones(8))  # 1/|S|, the floor
-        0.125
-    """
-    # cosines of parallel inputs exceed 1 by a rounding, where arcsin is NaN
-    rho, g = np.clip(np.asarray(cosines, dtype=float), -1.0, 1.0), np.asarray(query, dtype=float)
-    if rho.ndim != 2 or rho.shape != (len(g), len(g)):
-        raise IsometerError(f"cosines must be an (n, n) matrix for n query values; got {rho.shape} and {g.shape}")
-    if np.max(np.abs(g), initial=0.0) > 1.0:
-        raise IsometerError("a query takes values in [−1, 1]; rescale it")
-    agree = 2.0 / math.pi * np.arcsin(rho)
-    return float(g @ agree @ g) / len(g) ** 2
 
 
 def half_cube(dimension: int) -> Floats:

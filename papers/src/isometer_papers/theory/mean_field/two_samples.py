@@ -24,24 +24,10 @@ __all__ = [
     "tv_bound",
     "two_sample_condition",
     "two_sample_distance",
-    "two_sample_gram",
     "two_sample_tail",
 ]
 
 Floats = NDArray[np.float64]
-
-
-def two_sample_gram(share: Numeric, high: Numeric, low: Numeric) -> Numeric:
-    """G = p (a, b)(a, b)ᵀ + (1 − p)(b, a)(b, a)ᵀ with a = φ(1), b = φ(−1); G* is p = ½.
-
-    Implements: 001/fix-G* for n = 2.
-
-    Example:
-        >>> two_sample_gram(0.5, 1.0, 0.0).tolist()
-        [[0.5, 0.0], [0.0, 0.5]]
-    """
-    first, second = np.array([high, low]), np.array([low, high])
-    return share * np.outer(first, first) + (1 - share) * np.outer(second, second)
 
 
 def two_sample_condition(high: Numeric, low: Numeric) -> Numeric:

@@ -29,7 +29,6 @@ __all__ = [
     "lyapunov_of",
     "orthogonal_spread",
     "share_contraction",
-    "sharp_gap_factor",
     "spectral_gap",
     "survival_bound",
     "unit_features",
@@ -104,18 +103,6 @@ def lyapunov_of(squares: ArrayLike) -> Numeric:
     values = unit_trace(squares)
     smallest = min(values)
     return (1 - len(values) * smallest) / len(values)
-
-
-def sharp_gap_factor(n: int) -> float:
-    """The smallest c with V ≤ c V̂ for every batch of n samples: √(n(n−1)), attained by n − 1 equal small values.
-
-    Example:
-        >>> round(sharp_gap_factor(2), 6), sharp_gap_factor(1)
-        (1.414214, 0.0)
-
-    Implements: 003/lem-4, 001/lem-A.1 (sharp).
-    """
-    return math.sqrt(n * (n - 1))
 
 
 def gaussian_distance(squares: ArrayLike) -> Numeric:

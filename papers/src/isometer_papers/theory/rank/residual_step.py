@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from isometer.errors import IsometerError
 
-__all__ = ["frobenius_drift", "regularity_constant"]
+__all__ = ["frobenius_drift"]
 
 Floats = NDArray[np.float64]
 
@@ -38,25 +38,6 @@ def frobenius_drift(moments: ArrayLike) -> Floats:
     d = m.shape[-1]
     size, cube, diagonal = _traces(m)
     return np.asarray(2.0 * d * d - 2 * size - 8 * cube + 8 * diagonal)
-
-
-def regularity_constant(moments: ArrayLike) -> float:
-    """α = E Tr(diag(M²)²) / E Tr M³ over a sample of stationary M.
-
-    Args:
-        moments: `(…, d, d)`, unit diagonals; all leading axes are averaged over.
-
-    Returns:
-        α; below 1 unless all M have equal non-zero eigenvalues.
-
-    Example:
-        >>> regularity_constant(np.eye(4))
-        1.0
-
-    Implements: 002/def-7 (α of eq. 51), 002/lem-15.
-    """
-    _, cube, diagonal = _traces(_checked(moments))
-    return float(np.mean(diagonal) / np.mean(cube))
 
 
 def _traces(m: Floats) -> tuple[Floats, Floats, Floats]:

@@ -140,11 +140,7 @@ def implied(part: str, compared: Comparison, **rest: Any) -> Claim:
 
 CLAIMS = (
     implied(
-        "lem-C.8",
-        at_most(deviation, lambda i: i["c"]),
-        families={"edge": _at_edge},
-        hypotheses=_within,
-        search=None,
+        "lem-C.8", at_most(deviation, lambda i: i["c"]), families={"edge": _at_edge}, hypotheses=_within, search=None
     ),
     implied(
         "lem-C.8#corrected",
@@ -153,10 +149,7 @@ CLAIMS = (
         hypotheses=_within,
         search=None,
     ),
-    one_step(
-        "eq-C.48",
-        lambda i: variance_step_bound(i["spectrum"]),
-    ),
+    one_step("eq-C.48", lambda i: variance_step_bound(i["spectrum"])),
     implied(
         "eq-C.48:from-cor-C.6",
         at_most(lambda i: gap_step_bound(i["spectrum"]), lambda i: variance_step_bound(i["spectrum"])),

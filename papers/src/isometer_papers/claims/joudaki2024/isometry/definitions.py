@@ -117,11 +117,7 @@ _origin = cases({"phi": "tanh", "x": 0.0}, {"phi": "sin", "x": 0.0})
 
 
 CLAIMS = (
-    deterministic(
-        "001/op-6.4:rows",
-        vanishes(lambda i: _largest(row_norms(_by_matrix(i["X"])) - 1)),
-        MATRICES,
-    ),
+    deterministic("001/op-6.4:rows", vanishes(lambda i: _largest(row_norms(_by_matrix(i["X"])) - 1)), MATRICES),
     deterministic(
         "001/op-6.4:entries",
         vanishes(lambda i: _largest(_by_matrix(i["X"]) - normalized_rows_as_printed(i["X"]))),
@@ -139,33 +135,16 @@ CLAIMS = (
         hypotheses=lambda i: bool((row_norms(i["X"]) > 0).all()),
     ),
     deterministic(
-        "001/op-6.4:scaling",
-        vanishes(lambda i: _scaling(i["X"])),
-        {"wide": _wide, "square": MATRICES["random"]},
+        "001/op-6.4:scaling", vanishes(lambda i: _scaling(i["X"])), {"wide": _wide, "square": MATRICES["random"]}
     ),
     deterministic(
-        "001/def-6.5:nonnegative",
-        at_least(lambda i: layer_gap(i["X"]), 0),
-        MATRICES,
-        scale=1,
-        search=search_matrix(2),
+        "001/def-6.5:nonnegative", at_least(lambda i: layer_gap(i["X"]), 0), MATRICES, scale=1, search=search_matrix(2)
     ),
+    deterministic("001/def-6.5:rectangular", at_least(lambda i: printed_gap(i["X"]), 0), {"tall": _tall}),
     deterministic(
-        "001/def-6.5:rectangular",
-        at_least(lambda i: printed_gap(i["X"]), 0),
-        {"tall": _tall},
+        "001/def-6.5:rectangular#corrected", at_least(lambda i: column_gap(i["X"]), 0), {"tall": _tall}, scale=1
     ),
-    deterministic(
-        "001/def-6.5:rectangular#corrected",
-        at_least(lambda i: column_gap(i["X"]), 0),
-        {"tall": _tall},
-        scale=1,
-    ),
-    deterministic(
-        "001/def-6.5:orthogonal",
-        vanishes(lambda i: layer_gap(i["X"])),
-        {"orthogonal": _orthogonal},
-    ),
+    deterministic("001/def-6.5:orthogonal", vanishes(lambda i: layer_gap(i["X"])), {"orthogonal": _orthogonal}),
     deterministic(
         "001/def-6.5:scaled-identity",
         above(lambda i: layer_gap(i["X"]), 0),
@@ -174,31 +153,16 @@ CLAIMS = (
         scale=1,
     ),
     deterministic(
-        "001/def-6.5:collinear",
-        vanishes(lambda i: isometry_of(i["X"])),
-        {"singular": singular},
-        tolerance=1e-6,
+        "001/def-6.5:collinear", vanishes(lambda i: isometry_of(i["X"])), {"singular": singular}, tolerance=1e-6
     ),
-    deterministic(
-        "001/claim-6.spectrum:trace",
-        equal(lambda i: gram_spectrum(i).sum(), lambda i: len(i["X"])),
-        UNIT,
-    ),
-    deterministic(
-        "001/claim-6.spectrum:interval",
-        at_most(lambda i: max(gram_spectrum(i)), 1),
-        UNIT,
-    ),
+    deterministic("001/claim-6.spectrum:trace", equal(lambda i: gram_spectrum(i).sum(), lambda i: len(i["X"])), UNIT),
+    deterministic("001/claim-6.spectrum:interval", at_most(lambda i: max(gram_spectrum(i)), 1), UNIT),
     deterministic(
         "001/claim-6.spectrum:interval#corrected",
         at_most(lambda i: max(eigenvalues(normalized_rows(i["X"]) @ normalized_rows(i["X"]).T)), lambda i: len(i["X"])),
         {**UNIT, "singular": singular},
     ),
-    deterministic(
-        "001/claim-6.spectrum:factor",
-        above(lambda i: gain_factor(gram_spectrum(i)), 1),
-        UNIT,
-    ),
+    deterministic("001/claim-6.spectrum:factor", above(lambda i: gain_factor(gram_spectrum(i)), 1), UNIT),
     deterministic(
         "001/claim-6.spectrum:factor#corrected",
         above(lambda i: gain_factor(gram_spectrum(i)), 1),
@@ -217,12 +181,7 @@ CLAIMS = (
         {"origin": _origin},
         exact=lambda i: (getattr(mpmath(), i["phi"])(i["x"]), 0),
     ),
-    deterministic(
-        "001/claim-6.act:slope",
-        equal(_slope, 1),
-        {"origin": _origin},
-        exact=lambda i: (_exact_slope(i), 1),
-    ),
+    deterministic("001/claim-6.act:slope", equal(_slope, 1), {"origin": _origin}, exact=lambda i: (_exact_slope(i), 1)),
     deterministic(
         "001/claim-6.act:bounded",
         at_most(_slope, 1),

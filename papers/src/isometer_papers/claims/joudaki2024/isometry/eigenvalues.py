@@ -19,10 +19,7 @@ def _least(i: Instance) -> Numeric:
 
 
 CLAIMS = (
-    implied(
-        "lem-C.17:far",
-        at_most(lambda i: -log(_least(i)), lambda i: smallest_eigenvalue_bound(gap(i), size(i))),
-    ),
+    implied("lem-C.17:far", at_most(lambda i: -log(_least(i)), lambda i: smallest_eigenvalue_bound(gap(i), size(i)))),
     implied(
         "lem-C.17:near",
         at_most(lambda i: -log(_least(i)), lambda i: smallest_eigenvalue_bound_near(gap(i), size(i))),
@@ -42,9 +39,7 @@ CLAIMS = (
         at_most(lambda i: i["spectrum"].prod(), lambda i: eigenvalue_product_bound(_least(i), size(i))),
     ),
     implied(
-        "lem-C.17:eq-C.126",
-        at_most(lambda i: -size(i) * gap(i), lambda i: log(_least(i)) + 1 - _least(i)),
-        scale=1,
+        "lem-C.17:eq-C.126", at_most(lambda i: -size(i) * gap(i), lambda i: log(_least(i)) + 1 - _least(i)), scale=1
     ),
     deterministic(
         "001/lem-C.17:quadratic",
@@ -52,16 +47,8 @@ CLAIMS = (
         {"line": grid("x", 1e-6, 1.0, 0.5)},
         scale=1,
     ),
-    implied(
-        "lem-C.17:eq-C.127",
-        at_most(lambda i: (1 - _least(i)) ** 2 / 2, lambda i: size(i) * gap(i)),
-        scale=1,
-    ),
-    implied(
-        "lem-C.17:eq-C.128",
-        at_least(_least, lambda i: 1 - (2 * size(i) * gap(i)) ** 0.5),
-        scale=1,
-    ),
+    implied("lem-C.17:eq-C.127", at_most(lambda i: (1 - _least(i)) ** 2 / 2, lambda i: size(i) * gap(i)), scale=1),
+    implied("lem-C.17:eq-C.128", at_least(_least, lambda i: 1 - (2 * size(i) * gap(i)) ** 0.5), scale=1),
     deterministic(
         "001/lem-C.17:root",
         at_most(lambda i: -log(1 - i["x"]), lambda i: (2 * i["x"]) ** 0.5),

@@ -180,14 +180,8 @@ def _corollary(name: str) -> Claim:
 
 CLAIMS = (
     *_theorem("thm-6.3"),
-    expectation(
-        "001/cor-6.4",
-        at_most(lambda i: layer_gap(i["W"] @ i["X"]), _printed_step),
-        UNIT,
-    ),
-    _corollary(
-        "cor-6.4#corrected",
-    ),
+    expectation("001/cor-6.4", at_most(lambda i: layer_gap(i["W"] @ i["X"]), _printed_step), UNIT),
+    _corollary("cor-6.4#corrected"),
     *_theorem("thm-C.4"),
     deterministic(
         "001/thm-C.4:rem-C.5",
@@ -197,46 +191,20 @@ CLAIMS = (
         search=search_spectrum(3),
     ),
     deterministic(
-        "001/thm-C.4:eq-C.15",
-        equal(lambda i: (row_norms(i["W"] @ i["X"]) ** 2).sum(), lambda i: len(i["X"])),
-        UNIT,
+        "001/thm-C.4:eq-C.15", equal(lambda i: (row_norms(i["W"] @ i["X"]) ** 2).sum(), lambda i: len(i["X"])), UNIT
     ),
-    _many(
-        "001/thm-C.4:eq-C.16",
-        at_least(rotated(lambda i, squares: _jensen(squares)), 0),
-        resolution=0.5,
-    ),
-    _many(
-        "001/thm-C.4:eq-C.18",
-        at_most(_PAIR, lambda i: product_expectation_bound(i["spectrum"])),
-        resolution=0.02,
-    ),
-    _many(
-        "001/thm-C.4:eq-C.20",
-        equal(_LINEAR, lambda i: product_expectation_bound(i["spectrum"])),
-        resolution=0.02,
+    _many("001/thm-C.4:eq-C.16", at_least(rotated(lambda i, squares: _jensen(squares)), 0), resolution=0.5),
+    _many("001/thm-C.4:eq-C.18", at_most(_PAIR, lambda i: product_expectation_bound(i["spectrum"])), resolution=0.02),
+    _many("001/thm-C.4:eq-C.20", equal(_LINEAR, lambda i: product_expectation_bound(i["spectrum"])), resolution=0.02),
+    deterministic("001/thm-C.4:eq-C.24", vanishes(lambda i: i["spectrum"].sum() / len(i["spectrum"]) - 1), SPECTRA),
+    deterministic(
+        "001/thm-C.4:eq-C.34", equal(lambda i: product_expectation_bound(i["spectrum"]), _between), SPECTRA, scale=1
     ),
     deterministic(
-        "001/thm-C.4:eq-C.24",
-        vanishes(lambda i: i["spectrum"].sum() / len(i["spectrum"]) - 1),
-        SPECTRA,
-    ),
-    deterministic(
-        "001/thm-C.4:eq-C.34",
-        equal(lambda i: product_expectation_bound(i["spectrum"]), _between),
-        SPECTRA,
-        scale=1,
-    ),
-    deterministic(
-        "001/thm-C.4:eq-C.35",
-        equal(_between, lambda i: pair_expectation_bound(i["spectrum"])),
-        SPECTRA,
-        scale=1,
+        "001/thm-C.4:eq-C.35", equal(_between, lambda i: pair_expectation_bound(i["spectrum"])), SPECTRA, scale=1
     ),
     _many(
-        "001/thm-C.4:eq-C.35-bound",
-        at_most(_PAIR, lambda i: pair_expectation_bound(i["spectrum"])),
-        resolution=0.02,
+        "001/thm-C.4:eq-C.35-bound", at_most(_PAIR, lambda i: pair_expectation_bound(i["spectrum"])), resolution=0.02
     ),
     deterministic(
         "001/thm-C.4:eq-C.38",
@@ -249,19 +217,9 @@ CLAIMS = (
         ),
         SPECTRA,
     ),
-    _many(
-        "001/thm-C.4:eq-C.39",
-        at_most(_SUM, lambda i: squared_sum_bound(i["spectrum"])),
-        resolution=0.02,
-    ),
-    expectation(
-        "001/cor-C.6",
-        at_most(lambda i: layer_gap(i["W"] @ i["X"]), _printed_step),
-        UNIT,
-    ),
-    _corollary(
-        "cor-C.6#corrected",
-    ),
+    _many("001/thm-C.4:eq-C.39", at_most(_SUM, lambda i: squared_sum_bound(i["spectrum"])), resolution=0.02),
+    expectation("001/cor-C.6", at_most(lambda i: layer_gap(i["W"] @ i["X"]), _printed_step), UNIT),
+    _corollary("cor-C.6#corrected"),
     deterministic(
         "001/cor-C.6:eq-C.41",
         at_most(
@@ -271,11 +229,7 @@ CLAIMS = (
         UNIT,
         scale=1,
     ),
-    _many(
-        "001/cor-C.6:eq-C.44",
-        at_most(rotated(lambda i, squares: _log_jensen(squares)), 0),
-        resolution=0.5,
-    ),
+    _many("001/cor-C.6:eq-C.44", at_most(rotated(lambda i, squares: _log_jensen(squares)), 0), resolution=0.5),
     deterministic(
         "001/cor-C.6:eq-C.46",
         at_most(
@@ -291,10 +245,5 @@ CLAIMS = (
         {**SPECTRA, "wide": lambda rng, count: _rank_one(count)},
         search=search_spectrum(4),
     ),
-    deterministic(
-        "001/rem-C.7:sign",
-        at_most(lambda i: gap_step_bound(i["spectrum"]), 0),
-        SPECTRA,
-        scale=1,
-    ),
+    deterministic("001/rem-C.7:sign", at_most(lambda i: gap_step_bound(i["spectrum"]), 0), SPECTRA, scale=1),
 )

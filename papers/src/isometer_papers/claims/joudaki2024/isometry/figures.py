@@ -164,12 +164,7 @@ CLAIMS = (
         {"networks": _BOUNDED},
         counts=(3, 5),
     ),
-    _flat(
-        "thm-6.5:depth",
-        *_FLAT,
-        kind="asymptotic",
-        counts=(2, 3),
-    ),
+    _flat("thm-6.5:depth", *_FLAT, kind="asymptotic", counts=(2, 3)),
     expectation(
         "001/thm-C.10#intended",
         at_most(
@@ -185,9 +180,7 @@ CLAIMS = (
         counts=(2, 2),
     ),
     explodes(
-        "claim-6.gauss",
-        {"d": 64, "n": 8, "depth": 100, "distances": [10, 30, 90], "weights": "gaussian"},
-        _GAUSSIAN,
+        "claim-6.gauss", {"d": 64, "n": 8, "depth": 100, "distances": [10, 30, 90], "weights": "gaussian"}, _GAUSSIAN
     ),
     empirical(
         "001/fig-6.1:exponential",
@@ -213,29 +206,10 @@ CLAIMS = (
         {"d": 10, "depth": 120, "distances": [10, 40, 110], "input": "degenerate:5", "runs": 96},
         {"d": 20, "depth": 120, "distances": [10, 40, 110], "input": "degenerate:10", "runs": 48},
     ),
-    _flat(
-        "fig-6.2:regular",
-        _TEN,
-    ),
-    _flat(
-        "fig-6.3:orthogonal",
-        {"d": 32, "depths": [60, 140], "runs": 16},
-    ),
-    explodes(
-        "fig-6.3:gaussian",
-        _GAUSSIAN,
-    ),
-    _flat(
-        "fig-C.10:simplified",
-        _TEN,
-        {"d": 5, "depths": [60, 260], "runs": 64},
-    ),
-    _flat(
-        "fig-C.10:standard",
-        {"d": 10, "depths": [100, 400], "norm": "batch", "runs": 40},
-    ),
-    _flat(
-        "fig-C.10:standard#corrected",
-        {"d": 10, "n": 11, "depths": [100, 400], "norm": "batch", "runs": 40},
-    ),
+    _flat("fig-6.2:regular", _TEN),
+    _flat("fig-6.3:orthogonal", {"d": 32, "depths": [60, 140], "runs": 16}),
+    explodes("fig-6.3:gaussian", _GAUSSIAN),
+    _flat("fig-C.10:simplified", _TEN, {"d": 5, "depths": [60, 260], "runs": 64}),
+    _flat("fig-C.10:standard", {"d": 10, "depths": [100, 400], "norm": "batch", "runs": 40}),
+    _flat("fig-C.10:standard#corrected", {"d": 10, "n": 11, "depths": [100, 400], "norm": "batch", "runs": 40}),
 )

@@ -56,24 +56,14 @@ CLAIMS = (
         hypotheses=is_near,
         search=search_spectrum(3, 1 / 48),
     ),
-    one_step(
-        "lem-C.9:eq-C.50",
-        lambda i: -1 / (32 * size(i) ** 3),
-        families=SPECTRA,
-        hypotheses=is_far,
-    ),
+    one_step("lem-C.9:eq-C.50", lambda i: -1 / (32 * size(i) ** 3), families=SPECTRA, hypotheses=is_far),
     deterministic(
         "001/lem-C.9:log-lower",
         at_least(lambda i: log(1 + i["x"]), lambda i: log_lower(i["x"])),
         {"line": grid("x", -0.5, 0.5, 0.0)},
         scale=1,
     ),
-    implied(
-        "lem-C.9:eq-C.53",
-        at_most(gap, _variance),
-        hypotheses=_small_deviation,
-        scale=1,
-    ),
+    implied("lem-C.9:eq-C.53", at_most(gap, _variance), hypotheses=_small_deviation, scale=1),
     implied(
         "lem-C.9:eq-C.54",
         at_most(lambda i: deviation_terms(i["spectrum"]).sum(), lambda i: size(i) * gap(i)),
@@ -148,26 +138,10 @@ CLAIMS = (
         search=search_spectrum(4, 1 / 64),
         scale=1,
     ),
-    implied(
-        "lem-C.9:eq-C.57",
-        at_most(deviation, lambda i: (size(i) * _variance(i)) ** 0.5),
-    ),
-    implied(
-        "lem-C.9:eq-C.58-deviation",
-        at_most(deviation, 0.5),
-        hypotheses=_small_variance(4),
-    ),
-    implied(
-        "lem-C.9:eq-C.58-gap",
-        at_most(gap, _variance),
-        hypotheses=_small_variance(4),
-        scale=1,
-    ),
-    implied(
-        "lem-C.9:eq-C.59",
-        at_most(lambda i: size(i) * gap(i), lambda i: 1 / 16),
-        hypotheses=_small_variance(16),
-    ),
+    implied("lem-C.9:eq-C.57", at_most(deviation, lambda i: (size(i) * _variance(i)) ** 0.5)),
+    implied("lem-C.9:eq-C.58-deviation", at_most(deviation, 0.5), hypotheses=_small_variance(4)),
+    implied("lem-C.9:eq-C.58-gap", at_most(gap, _variance), hypotheses=_small_variance(4), scale=1),
+    implied("lem-C.9:eq-C.59", at_most(lambda i: size(i) * gap(i), lambda i: 1 / 16), hypotheses=_small_variance(16)),
     deterministic(
         "001/lem-C.9:eq-C.60",
         above(lambda i: size(i) * _variance(i), lambda i: 1 / 16),

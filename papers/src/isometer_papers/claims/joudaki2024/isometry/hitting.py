@@ -99,14 +99,7 @@ CLAIMS = (
         families={"chains": _layered((2, 0.9, 80, 5), (3, 0.95, 80, 40), (5, 0.9, 80, 50), (2, 0.999, 80, 79))},
         counts=(3, 4),
     ),
-    phase(
-        "eq-C.67-75:eq-C.75-step",
-        0,
-        _contraction,
-        families={"chains": _EARLY},
-        counts=(3, 5),
-        resolution=0.5,
-    ),
+    phase("eq-C.67-75:eq-C.75-step", 0, _contraction, families={"chains": _EARLY}, counts=(3, 5), resolution=0.5),
     phase(
         "eq-C.67-75:eq-C.75",
         lambda i: start_gap(i) * float(np.exp(-i["layer"] / decay_time(start_gap(i), i["d"]))),

@@ -72,15 +72,13 @@ def singular(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"X": x, "W": np.eye(d)[rng.permutation(d)]}
 
 
-def search_matrix(d: int, *, unit: bool = False, trace: bool = False) -> Search:
+def search_matrix(d: int, *, trace: bool = False) -> Search:
     """An adversary over X and, by its angles, over W."""
     angles = d * (d - 1) // 2
 
     def build(point: Numeric) -> Instance:
         p = np.asarray(point)
         x = np.tan(3.0 * (p[: d * d] - 0.5)).reshape(d, d) + 1e-3 * np.eye(d)
-        if unit:
-            x = normalized_rows(x)
         if trace:
             x = x * math.sqrt(d / float((x * x).sum()))
         w, k = np.eye(d), d * d

@@ -126,36 +126,13 @@ def _bounded(part: str, quantity: Any) -> Claim:
 
 
 CLAIMS = (
-    _bounded(
-        "rem-6.7:cross-entropy",
-        lambda i: _norm(_cross_entropy(i)),
-    ),
-    _bounded(
-        "rem-6.7:squared-error",
-        lambda i: _norm(_squared_formula(i)),
-    ),
-    _bounded(
-        "lem-C.11:cross-entropy",
-        lambda i: abs(_cross_entropy(i)).max(),
-    ),
-    _bounded(
-        "lem-C.11:squared-error",
-        lambda i: abs(_squared_formula(i)).max(),
-    ),
-    _bounded(
-        "lem-C.11:absolute-sum",
-        _absolute_sum,
-    ),
-    deterministic(
-        "001/lem-C.11:softmax",
-        vanishes(_jacobian_gap),
-        FAMILIES,
-    ),
-    deterministic(
-        "001/lem-C.11:eq-C.146",
-        vanishes(_cross_entropy_gap),
-        FAMILIES,
-    ),
+    _bounded("rem-6.7:cross-entropy", lambda i: _norm(_cross_entropy(i))),
+    _bounded("rem-6.7:squared-error", lambda i: _norm(_squared_formula(i))),
+    _bounded("lem-C.11:cross-entropy", lambda i: abs(_cross_entropy(i)).max()),
+    _bounded("lem-C.11:squared-error", lambda i: abs(_squared_formula(i)).max()),
+    _bounded("lem-C.11:absolute-sum", _absolute_sum),
+    deterministic("001/lem-C.11:softmax", vanishes(_jacobian_gap), FAMILIES),
+    deterministic("001/lem-C.11:eq-C.146", vanishes(_cross_entropy_gap), FAMILIES),
     deterministic(
         "001/lem-C.11:eq-C.148",
         equal(lambda i: abs(_squared(i)[0]), lambda i: _squared_formula(i)[0]),
@@ -172,10 +149,5 @@ CLAIMS = (
         at_most(_batch_gradient, lambda i: 2 * (0 * i["Z"][0, 0] + len(i["Z"])) ** 0.5),
         {"batches": _batches},
     ),
-    deterministic(
-        "001/rem-6.6",
-        vanishes(lambda i: isometry_of(i["X"])),
-        {"singular": singular},
-        tolerance=1e-6,
-    ),
+    deterministic("001/rem-6.6", vanishes(lambda i: isometry_of(i["X"])), {"singular": singular}, tolerance=1e-6),
 )

@@ -86,11 +86,7 @@ CLAIMS = (
         scale=1,
         counts=_COUNTS,
     ),
-    deterministic(
-        "001/eq-C.78-80:weights",
-        equal(lambda i: _operator(i["W"]), 1),
-        UNIT,
-    ),
+    deterministic("001/eq-C.78-80:weights", equal(lambda i: _operator(i["W"]), 1), UNIT),
     deterministic(
         "001/eq-C.78-80:inputs",
         at_most(lambda i: _operator(i["X"]), lambda i: len(i["X"])),
@@ -104,11 +100,7 @@ CLAIMS = (
         counts=_COUNTS,
     ),
     deterministic(
-        "001/lem-C.12:eq-C.87#corrected",
-        at_most(_all_layers, _summed_inputs),
-        _PATHS,
-        scale=1,
-        counts=_COUNTS,
+        "001/lem-C.12:eq-C.87#corrected", at_most(_all_layers, _summed_inputs), _PATHS, scale=1, counts=_COUNTS
     ),
     deterministic(
         "001/lem-C.12:eq-C.88",

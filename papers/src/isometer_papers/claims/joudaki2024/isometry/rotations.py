@@ -103,27 +103,10 @@ def _written_out(i: Instance) -> Numeric:
 
 
 CLAIMS = (
-    deterministic(
-        "001/thm-6.5:rotations",
-        vanishes(_from_one),
-        MATRICES,
-    ),
-    deterministic(
-        "001/thm-6.5:rotations#corrected",
-        vanishes(_stretch),
-        {"random": MATRICES["random"]},
-    ),
-    deterministic(
-        "001/thm-C.4:law",
-        equal(_volume, lambda i: absolute_determinant(i["W"])),
-        UNIT,
-    ),
-    deterministic(
-        "001/thm-C.4:law#corrected",
-        equal(_written_out, 0),
-        MATRICES,
-        scale=lambda i: abs(i["X"]).max(),
-    ),
+    deterministic("001/thm-6.5:rotations", vanishes(_from_one), MATRICES),
+    deterministic("001/thm-6.5:rotations#corrected", vanishes(_stretch), {"random": MATRICES["random"]}),
+    deterministic("001/thm-C.4:law", equal(_volume, lambda i: absolute_determinant(i["W"])), UNIT),
+    deterministic("001/thm-C.4:law#corrected", equal(_written_out, 0), MATRICES, scale=lambda i: abs(i["X"]).max()),
     deterministic(
         "001/lem-C.1",
         at_least(
@@ -165,9 +148,7 @@ CLAIMS = (
         tolerance=1e-7,
     ),
     deterministic(
-        "001/lem-C.2:trace",
-        equal(lambda i: (_turned(i) ** 2).sum(), lambda i: (i["X"] ** 2).sum()),
-        MATRICES,
+        "001/lem-C.2:trace", equal(lambda i: (_turned(i) ** 2).sum(), lambda i: (i["X"] ** 2).sum()), MATRICES
     ),
     deterministic(
         "001/thm-6.1:proof-idea",
@@ -181,26 +162,9 @@ CLAIMS = (
         scale=1,
         search=search_matrix(3),
     ),
-    deterministic(
-        "001/cor-C.3",
-        equal(_turned_other, 1),
-        _OTHERS,
-        hypotheses=_regular,
-        tolerance=1e-7,
-    ),
-    deterministic(
-        "001/cor-C.3#corrected",
-        equal(_best, 1),
-        MATRICES,
-        hypotheses=_regular,
-        tolerance=1e-7,
-    ),
-    deterministic(
-        "001/cor-C.3:rows",
-        vanishes(lambda i: _row_difference(i["X"])),
-        MATRICES,
-        hypotheses=_regular,
-    ),
+    deterministic("001/cor-C.3", equal(_turned_other, 1), _OTHERS, hypotheses=_regular, tolerance=1e-7),
+    deterministic("001/cor-C.3#corrected", equal(_best, 1), MATRICES, hypotheses=_regular, tolerance=1e-7),
+    deterministic("001/cor-C.3:rows", vanishes(lambda i: _row_difference(i["X"])), MATRICES, hypotheses=_regular),
     deterministic(
         "001/cor-C.3:strict",
         above(_best, lambda i: isometry_of(i["X"])),

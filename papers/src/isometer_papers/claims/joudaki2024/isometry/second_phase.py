@@ -95,17 +95,10 @@ def _algebra(part: str, compared: Comparison) -> Claim:
 
 
 CLAIMS = (
-    phase(
-        "lem-C.15",
-        lambda i: float(second_phase_bound(start_gap(i), i["d"], i["layers"])),
-        _late_roots,
-    ),
+    phase("lem-C.15", lambda i: float(second_phase_bound(start_gap(i), i["d"], i["layers"])), _late_roots),
     probability(
         "001/lem-C.15:eq-C.99",
-        at_most(
-            _FAILURE,
-            lambda i: failure_bound(len(i["spectrum"]), simple=False),
-        ),
+        at_most(_FAILURE, lambda i: failure_bound(len(i["spectrum"]), simple=False)),
         {"edge": edge_spectra},
         trivial=lambda i: 1.0,
         counts=(3, 6),
@@ -127,10 +120,7 @@ CLAIMS = (
     ),
     expectation(
         "001/lem-C.15:eq-C.109",
-        at_most(
-            _ROOT,
-            lambda i: root_gap_factor(len(i["spectrum"])),
-        ),
+        at_most(_ROOT, lambda i: root_gap_factor(len(i["spectrum"]))),
         {"edge": edge_spectra},
         counts=(3, 6),
     ),
@@ -153,11 +143,7 @@ CLAIMS = (
         {"widths": _geometric},
         scale=lambda i: max(1.0, float(i["L"])),
     ),
-    phase(
-        "lem-C.12#intended",
-        lambda i: float(gradient_bound(start_gap(i), i["d"], i["layers"], _CONSTANT)),
-        _log_sum,
-    ),
+    phase("lem-C.12#intended", lambda i: float(gradient_bound(start_gap(i), i["d"], i["layers"], _CONSTANT)), _log_sum),
     phase(
         "lem-C.12:eq-C.91",
         0,

@@ -122,26 +122,14 @@ CLAIMS = (
     asymptotic(
         "001/alg-C.5:power-law",
         equal(_local_exponent, lambda i: growth_exponent(i["phi"])),
-        {
-            "gains": cases(
-                {"phi": "tanh", "gains": [0.04, 0.06]},
-                {"phi": "sin", "gains": [0.04, 0.06]},
-            )
-        },
+        {"gains": cases({"phi": "tanh", "gains": [0.04, 0.06]}, {"phi": "sin", "gains": [0.04, 0.06]})},
         tolerance=0.01,
         counts=(2, 2),
     ),
     deterministic(
-        "001/alg-C.5:goal",
-        at_most(lambda i: i["beta"] * i["depth"], lambda i: i["c"] * i["beta"]),
-        {"level": _level},
+        "001/alg-C.5:goal", at_most(lambda i: i["beta"] * i["depth"], lambda i: i["c"] * i["beta"]), {"level": _level}
     ),
-    deterministic(
-        "001/alg-C.5:bounded",
-        at_most(_total, _total_bound),
-        {"schedules": _schedules},
-        exact=_exact_total,
-    ),
+    deterministic("001/alg-C.5:bounded", at_most(_total, _total_bound), {"schedules": _schedules}, exact=_exact_total),
     empirical(
         "001/alg-C.5:sign",
         above(Sampled(rate_at(40), rate_again(40), DENSE), 0),

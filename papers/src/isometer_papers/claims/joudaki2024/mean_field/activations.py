@@ -178,19 +178,12 @@ CLAIMS = (
     expectation(
         "001/claim-5.relu",
         equal(Sampled(_lengths_of_relu), lambda i: 0.5 ** i["depth"]),
-        {
-            "networks": cases(
-                {"width": 64, "depth": 2, "runs": 4000},
-                {"width": 64, "depth": 6, "runs": 20_000},
-            )
-        },
+        {"networks": cases({"width": 64, "depth": 2, "runs": 4000}, {"width": 64, "depth": 6, "runs": 20_000})},
         counts=(2, 2),
         resolution=0.1,
     ),
     deterministic(
-        "001/prop-5.2:summands",
-        equal(lambda i: max(i["h"] ** 2), lambda i: min(i["h"] ** 2)),
-        {"inputs": _inputs},
+        "001/prop-5.2:summands", equal(lambda i: max(i["h"] ** 2), lambda i: min(i["h"] ** 2)), {"inputs": _inputs}
     ),
     asymptotic(
         "001/claim-5.integrable:stable",
@@ -210,20 +203,12 @@ CLAIMS = (
         counts=(1000, 1000),
         scale=1,
     ),
+    deterministic("001/claim-5.selu", vanishes(_selu_mean), {"constants": _selu}),
     deterministic(
-        "001/claim-5.selu",
-        vanishes(_selu_mean),
-        {"constants": _selu},
+        "001/claim-5.normlimit:length", equal(lambda i: _after_rms(i) ** 0.5 / len(i["z"]), 1), {"vectors": _vectors}
     ),
     deterministic(
-        "001/claim-5.normlimit:length",
-        equal(lambda i: _after_rms(i) ** 0.5 / len(i["z"]), 1),
-        {"vectors": _vectors},
-    ),
-    deterministic(
-        "001/claim-5.normlimit:length#corrected",
-        equal(lambda i: _after_rms(i) / len(i["z"]), 1),
-        {"vectors": _vectors},
+        "001/claim-5.normlimit:length#corrected", equal(lambda i: _after_rms(i) / len(i["z"]), 1), {"vectors": _vectors}
     ),
     deterministic(
         "001/claim-7.isometry",

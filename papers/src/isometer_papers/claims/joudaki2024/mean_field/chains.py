@@ -14,6 +14,7 @@ from isometer.theory.batch_norm import batch_norm_fixed_point, gram_fluctuations
 from isometer_papers.claims._claim import Estimate, Instance
 from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._precise import mpmath
+from isometer_papers.claims._statements import Sampled
 from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.mean_field.total_variation import scale_tv
 from isometer_papers.theory.mean_field.two_samples import image_statistic, mixing_limit, tv_bound
@@ -109,6 +110,13 @@ def tv_exponent(i: Instance, rng: Rng, estimator: Callable[[int, Rng], Estimate]
     value = estimator(high, rng)
     span = math.log(high / low)
     return Estimate(math.log(value.value) / span, value.error / value.value / span, value.freedom, value.draws)
+
+
+TV_EXPONENT = Sampled(
+    tv_exponent,
+    lambda i, rng: tv_exponent(i, rng, dense_tv),
+    "dense matrices through a ReLU layer instead of the law of the statistic",
+)
 
 
 def exponent_between(i: Instance, bound: Callable[[int], float]) -> float:

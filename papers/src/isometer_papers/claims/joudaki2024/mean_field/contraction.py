@@ -112,11 +112,7 @@ CLAIMS = (
         equal(lambda i: abs(kernel(i)(i["rho"])), 1),
         {"opposite": _opposite, "odd": _odd_opposite},
     ),
-    deterministic(
-        "001/thm-5.8:opposite#corrected",
-        equal(lambda i: kernel(i)(i["rho"]), -1),
-        {"odd": _odd_opposite},
-    ),
+    deterministic("001/thm-5.8:opposite#corrected", equal(lambda i: kernel(i)(i["rho"]), -1), {"odd": _odd_opposite}),
     deterministic(
         "001/thm-5.8:covariance",
         at_most(lambda i: abs(kernel(i)(i["rho"])), lambda i: centred_rate_of(kernel(i)) * abs(i["rho"])),

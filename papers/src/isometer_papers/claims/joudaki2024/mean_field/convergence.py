@@ -91,13 +91,7 @@ _cubes = cases(
 
 
 CLAIMS = (
-    deterministic(
-        "001/thm-5.11:unique",
-        above(move, 0),
-        ALL,
-        hypotheses=away,
-        search=search(4),
-    ),
+    deterministic("001/thm-5.11:unique", above(move, 0), ALL, hypotheses=away, search=search(4)),
     deterministic(
         "001/thm-5.11:nonnegative",
         above(lambda i: kernel(i)(i["rho"]), lambda i: i["rho"]),
@@ -137,18 +131,10 @@ CLAIMS = (
         search=search(1),
     ),
     deterministic(
-        "001/thm-5.11:case-2",
-        at_most(_distance, _case_2),
-        families(2),
-        hypotheses=seen(_case_2, 2),
-        search=search(2),
+        "001/thm-5.11:case-2", at_most(_distance, _case_2), families(2), hypotheses=seen(_case_2, 2), search=search(2)
     ),
     deterministic(
-        "001/thm-5.11:case-3",
-        at_most(_distance, _case_3),
-        families(3),
-        hypotheses=seen(_case_3, 3),
-        search=search(3),
+        "001/thm-5.11:case-3", at_most(_distance, _case_3), families(3), hypotheses=seen(_case_3, 3), search=search(3)
     ),
     deterministic(
         "001/thm-5.11:case-4",
@@ -191,11 +177,7 @@ CLAIMS = (
         {"points": identities},
         scale=1,
     ),
-    deterministic(
-        "001/rem-5.13:cube",
-        equal(after, lambda i: i["rho"]),
-        {"points": _cubes},
-    ),
+    deterministic("001/rem-5.13:cube", equal(after, lambda i: i["rho"]), {"points": _cubes}),
     deterministic(
         "001/rem-5.14:exponential",
         below(lambda i: kernel(i).slope(kernel(i).fixed_point), 1),

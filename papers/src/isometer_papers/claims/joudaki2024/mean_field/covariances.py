@@ -167,22 +167,14 @@ CLAIMS = (
         {"signs": _signs},
         search=Search(lambda p: {"d": 1 + int(80 * p[0]), "t": 0.01 + 0.99 * float(p[1]), "K": 1.0}, 2),
     ),
-    deterministic(
-        "001/eq-B.6-9:triangle",
-        at_most(_excess, _norms),
-        {"sphere": _vectors},
-    ),
+    deterministic("001/eq-B.6-9:triangle", at_most(_excess, _norms), {"sphere": _vectors}),
     deterministic(
         "001/eq-B.6-9:triangle#corrected",
         at_most(lambda i: _excess(i) ** 0.5, _norms),
         {"sphere": _vectors},
         search=_directions(),
     ),
-    deterministic(
-        "001/eq-B.6-9:total",
-        at_most(_excess, lambda i: 2 * len(i["x"])),
-        {"sphere": _vectors},
-    ),
+    deterministic("001/eq-B.6-9:total", at_most(_excess, lambda i: 2 * len(i["x"])), {"sphere": _vectors}),
     deterministic(
         "001/eq-B.6-9:total#corrected",
         at_most(lambda i: _excess(i) ** 0.5, lambda i: 2 * len(i["x"])),

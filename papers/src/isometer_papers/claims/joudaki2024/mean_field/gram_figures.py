@@ -41,13 +41,7 @@ BATCH = mean_field_networks({"phi": "relu", "width": 1000, "batches": [10, 20, 4
 
 
 CLAIMS = (
-    asymptotic(
-        "001/eq-3.9",
-        at_most(Sampled(_width_exponent), -0.4),
-        WIDTH,
-        counts=(1, 2),
-        resolution=0.3,
-    ),
+    asymptotic("001/eq-3.9", at_most(Sampled(_width_exponent), -0.4), WIDTH, counts=(1, 2), resolution=0.3),
     empirical(
         "001/fig-3.1:without",
         above(Sampled(_rise), 0.0),
@@ -74,25 +68,8 @@ CLAIMS = (
         resolution=0.5,
     ),
     empirical(
-        "001/fig-3.3",
-        equal(Sampled(_width_exponent), -0.5),
-        WIDTH,
-        counts=(1, 2),
-        tolerance=0.03,
-        resolution=0.3,
+        "001/fig-3.3", equal(Sampled(_width_exponent), -0.5), WIDTH, counts=(1, 2), tolerance=0.03, resolution=0.3
     ),
-    empirical(
-        "001/fig-3.4:increasing",
-        above(Sampled(_batch_exponent), 0.0),
-        BATCH,
-        counts=(1, 1),
-        resolution=0.4,
-    ),
-    empirical(
-        "001/fig-3.4:bound",
-        at_most(Sampled(_batch_exponent), 2.0),
-        BATCH,
-        counts=(1, 1),
-        resolution=0.2,
-    ),
+    empirical("001/fig-3.4:increasing", above(Sampled(_batch_exponent), 0.0), BATCH, counts=(1, 1), resolution=0.4),
+    empirical("001/fig-3.4:bound", at_most(Sampled(_batch_exponent), 2.0), BATCH, counts=(1, 1), resolution=0.2),
 )

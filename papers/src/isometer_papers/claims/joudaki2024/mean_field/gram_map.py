@@ -115,13 +115,7 @@ CLAIMS = (
         equal(lambda i: len(i["X"].T @ i["X"]), lambda i: i["X"].shape[1]),
         {"inputs": equal_samples},
     ),
-    expectation(
-        "001/map-3.3:mean",
-        equal(Sampled(_entry), _mapped),
-        {"grams": _grams},
-        scale=1,
-        counts=(3, 8),
-    ),
+    expectation("001/map-3.3:mean", equal(Sampled(_entry), _mapped), {"grams": _grams}, scale=1, counts=(3, 8)),
     asymptotic(
         "001/map-3.3:error",
         equal(Sampled(_one_layer_error), -0.5),
@@ -130,22 +124,9 @@ CLAIMS = (
         tolerance=0.02,
         resolution=0.3,
     ),
-    deterministic(
-        "001/fix-G*:identity",
-        equal(_along, lambda i: i["x"].shape[1]),
-        {"rows": _rows},
-    ),
-    deterministic(
-        "001/fix-G*:identity#corrected",
-        vanishes(_along),
-        {"rows": _rows},
-    ),
-    asymptotic(
-        "001/claim-3.global:linear",
-        at_most(_final_distance, 1e-3),
-        {"starts": _starts},
-        counts=(4, 12),
-    ),
+    deterministic("001/fix-G*:identity", equal(_along, lambda i: i["x"].shape[1]), {"rows": _rows}),
+    deterministic("001/fix-G*:identity#corrected", vanishes(_along), {"rows": _rows}),
+    asymptotic("001/claim-3.global:linear", at_most(_final_distance, 1e-3), {"starts": _starts}, counts=(4, 12)),
     deterministic(
         "001/claim-3.global:nonlinear",
         below(lambda i: power_local_rate(i["power"], i["n"], i["one"]), 1),

@@ -209,11 +209,7 @@ CLAIMS = (
         scale=1,
         tolerance=1e-7,
     ),
-    deterministic(
-        "001/lem-5.6:mehler",
-        equal(_left, _left_at_zero),
-        {"points": _mehler_points},
-    ),
+    deterministic("001/lem-5.6:mehler", equal(_left, _left_at_zero), {"points": _mehler_points}),
     deterministic(
         "001/lem-5.6:mehler#corrected",
         equal(_left, lambda i: mehler_sum(i["x"], i["y"], i["rho"], _terms(i))),
@@ -229,23 +225,14 @@ CLAIMS = (
         ),
         counts=(60, 300),
     ),
-    deterministic(
-        "001/lem-5.6:density",
-        equal(_left, _density_ratio),
-        {"points": _mehler_points},
-    ),
+    deterministic("001/lem-5.6:density", equal(_left, _density_ratio), {"points": _mehler_points}),
     deterministic(
         "001/cor-5.7:series",
         equal(lambda i: _expectation(i, i["rho"]), _series),
         {"polynomials": _polynomials},
         scale=_second,
     ),
-    deterministic(
-        "001/cor-5.7:middle",
-        equal(_second, _series),
-        {"polynomials": _polynomials},
-        scale=_second,
-    ),
+    deterministic("001/cor-5.7:middle", equal(_second, _series), {"polynomials": _polynomials}, scale=_second),
     deterministic(
         "001/tab-5.2:centred",
         equal(lambda i: _expectation(i, 0 * i["rho"]), lambda i: _mean(i) ** 2),

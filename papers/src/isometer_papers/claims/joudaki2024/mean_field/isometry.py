@@ -113,16 +113,9 @@ CLAIMS = (
         hypotheses=lambda i: not _multiple(i),
         search=Search(lambda p: {"M": _built(p)}, 4),
     ),
+    deterministic("001/lem-4.2:identity", equal(lambda i: isometry_of(i["M"]), 1), {"multiples": _multiples}),
     deterministic(
-        "001/lem-4.2:identity",
-        equal(lambda i: isometry_of(i["M"]), 1),
-        {"multiples": _multiples},
-    ),
-    deterministic(
-        "001/lem-4.2:degenerate",
-        vanishes(lambda i: isometry_of(i["M"])),
-        {"singular": _singular},
-        tolerance=1e-3,
+        "001/lem-4.2:degenerate", vanishes(lambda i: isometry_of(i["M"])), {"singular": _singular}, tolerance=1e-3
     ),
     deterministic(
         "001/lem-4.2:nondegenerate",

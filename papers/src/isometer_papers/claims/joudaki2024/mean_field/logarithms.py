@@ -87,24 +87,14 @@ CLAIMS = (
         hypotheses=lambda i: 3 * i["eps"] ** 2 <= 2,
     ),
     deterministic(
-        "001/lem-B.3:eq-B.46",
-        at_most(_with_one, lambda i: i["c"] * _without_one(i)),
-        {"near one": _near_one},
+        "001/lem-B.3:eq-B.46", at_most(_with_one, lambda i: i["c"] * _without_one(i)), {"near one": _near_one}
     ),
     deterministic(
-        "001/lem-B.3:eq-B.46#corrected",
-        at_most(_with_one, lambda i: 3 * _without_one(i)),
-        {"halves": _halves},
+        "001/lem-B.3:eq-B.46#corrected", at_most(_with_one, lambda i: 3 * _without_one(i)), {"halves": _halves}
     ),
+    deterministic("001/lem-B.3:condition", at_least(_conditioning, _width_term), {"rows": _rows}),
     deterministic(
-        "001/lem-B.3:condition",
-        at_least(_conditioning, _width_term),
-        {"rows": _rows},
-    ),
-    deterministic(
-        "001/thm-B.6:renamed",
-        at_most(_before_renaming, lambda i: i["c"] * _after_renaming(i)),
-        {"near one": _near_one},
+        "001/thm-B.6:renamed", at_most(_before_renaming, lambda i: i["c"] * _after_renaming(i)), {"near one": _near_one}
     ),
     deterministic(
         "001/thm-B.6:renamed#corrected",

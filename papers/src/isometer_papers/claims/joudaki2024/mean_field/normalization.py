@@ -286,20 +286,8 @@ CLAIMS = (
         SAMPLES,
         hypotheses=_nonzero,
     ),
-    deterministic(
-        "001/cor-4.5:no-mean",
-        at_least(_after_bn(False), _printed_bn),
-        FEATURES,
-        hypotheses=_rows,
-        scale=1,
-    ),
-    deterministic(
-        "001/cor-4.5:mean",
-        at_least(_after_bn(True), _printed_bn),
-        FEATURES,
-        hypotheses=_varied,
-        scale=1,
-    ),
+    deterministic("001/cor-4.5:no-mean", at_least(_after_bn(False), _printed_bn), FEATURES, hypotheses=_rows, scale=1),
+    deterministic("001/cor-4.5:mean", at_least(_after_bn(True), _printed_bn), FEATURES, hypotheses=_varied, scale=1),
     deterministic(
         "001/cor-4.5#corrected",
         at_least(_after_bn(False), _true_bn),

@@ -86,12 +86,7 @@ CLAIMS = (
         scale=lambda i: i["k"],
         search=_pair_search(),
     ),
-    deterministic(
-        "001/thm-5.11.steps:chord",
-        equal(_chord_ratio, _chord_as_printed),
-        POLYNOMIALS,
-        hypotheses=inner,
-    ),
+    deterministic("001/thm-5.11.steps:chord", equal(_chord_ratio, _chord_as_printed), POLYNOMIALS, hypotheses=inner),
     deterministic(
         "001/thm-5.11.steps:chord#corrected",
         equal(_chord_ratio, _chord),

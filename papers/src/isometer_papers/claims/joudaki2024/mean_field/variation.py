@@ -13,7 +13,6 @@ from isometer_papers.claims._claim import Instance, Search
 from isometer_papers.claims._families import Rng, cases, extended
 from isometer_papers.claims._precise import elementwise
 from isometer_papers.claims._statements import (
-    Sampled,
     asymptotic,
     at_least,
     at_most,
@@ -22,11 +21,10 @@ from isometer_papers.claims._statements import (
     probability,
 )
 from isometer_papers.claims.joudaki2024.mean_field.chains import (
-    dense_tv,
+    TV_EXPONENT,
     exponent_between,
     precise_library,
     small_epsilon,
-    tv_exponent,
     two_sample_networks,
     two_sample_tv,
     two_sample_tv_bound,
@@ -165,14 +163,7 @@ SCALES = Search(lambda p: {"m": 1 + int(50 * p[0]), "g": 0.02 + 2.5 * float(p[1]
 CLAIMS = (
     asymptotic(
         "001/lem-B.3",
-        at_most(
-            Sampled(
-                tv_exponent,
-                lambda i, rng: tv_exponent(i, rng, dense_tv),
-                "dense matrices through a ReLU layer instead of the law of the statistic",
-            ),
-            lambda i: exponent_between(i, _lemma_b_3),
-        ),
+        at_most(TV_EXPONENT, lambda i: exponent_between(i, _lemma_b_3)),
         {"widths": cases({"widths": [100, 10_000]})},
         counts=(1, 1),
     ),
@@ -184,22 +175,14 @@ CLAIMS = (
         ),
         {"networks": _odd_widths},
     ),
-    deterministic(
-        "001/lem-B.3:eq-B.43",
-        at_most(_scale_tv, lambda i: 3 * _distance(i) ** 2 / 2),
-        {"scales": _ratios},
-    ),
+    deterministic("001/lem-B.3:eq-B.43", at_most(_scale_tv, lambda i: 3 * _distance(i) ** 2 / 2), {"scales": _ratios}),
     deterministic(
         "001/lem-B.3:eq-B.43#corrected",
         at_most(_scale_tv, lambda i: 3 * _distance(i) / 2),
         {"scales": _ratios},
         search=SCALES,
     ),
-    deterministic(
-        "001/lem-B.3:rows",
-        at_most(_scale_tv, lambda i: 3 * _row_distance(i) / 2),
-        {"rows": _stacked},
-    ),
+    deterministic("001/lem-B.3:rows", at_most(_scale_tv, lambda i: 3 * _row_distance(i) / 2), {"rows": _stacked}),
     deterministic(
         "001/lem-B.3:rows#corrected",
         at_most(_scale_tv, lambda i: 3 * _distance(i) / 2),

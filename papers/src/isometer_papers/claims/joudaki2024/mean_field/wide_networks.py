@@ -230,10 +230,7 @@ CLAIMS = (
         {"rows": _rows},
     ),
     _caption("tanh", 1),
-    _caption(
-        "relu",
-        2,
-    ),
+    _caption("relu", 2),
     empirical(
         "001/fig-5.2:relu#corrected",
         equal(lambda i: case_of(kernel(i)), 3),

@@ -212,16 +212,8 @@ INTRODUCTION: tuple[Claim, ...] = (
     ),
 )
 BASELINE: tuple[Claim, ...] = (
-    deterministic(
-        "001/init-orthxavier",
-        vanishes(lambda i: _orthogonality(i, 1)),
-        {"weights": _weights},
-    ),
-    deterministic(
-        "001/init-orthxavier#corrected",
-        vanishes(lambda i: _orthogonality(i, 2)),
-        {"weights": _weights},
-    ),
+    deterministic("001/init-orthxavier", vanishes(lambda i: _orthogonality(i, 1)), {"weights": _weights}),
+    deterministic("001/init-orthxavier#corrected", vanishes(lambda i: _orthogonality(i, 2)), {"weights": _weights}),
     empirical(
         "001/init-orthxavier:alignment",
         above(Sampled(_aligned), 0.0),
@@ -231,11 +223,7 @@ BASELINE: tuple[Claim, ...] = (
     ),
 )
 CLAIMS: tuple[Claim, ...] = (
-    probability(
-        "001/claim-2.minsv",
-        above(_smallest, _edge),
-        {"signs": _signs},
-    ),
+    probability("001/claim-2.minsv", above(_smallest, _edge), {"signs": _signs}),
     expectation(
         "001/claim-2.minsv#corrected",
         above(Sampled(_gaussian_smallest), lambda i: math.sqrt(i["width"]) - math.sqrt(i["samples"])),
@@ -244,9 +232,7 @@ CLAIMS: tuple[Claim, ...] = (
         resolution=0.2,
     ),
     expectation(
-        "001/claim-2.drift",
-        at_most(lambda i: _along(i, i["layers"]), lambda i: _along(i, 0)),
-        {"functions": _mixing},
+        "001/claim-2.drift", at_most(lambda i: _along(i, i["layers"]), lambda i: _along(i, 0)), {"functions": _mixing}
     ),
     expectation(
         "001/claim-2.drift#corrected",
@@ -254,11 +240,7 @@ CLAIMS: tuple[Claim, ...] = (
         {"functions": _mixing},
     ),
     empirical(
-        "001/fig-2.3:squares",
-        at_least(Sampled(least_ratio), 0.1),
-        {"squares": SQUARES},
-        counts=(2, 3),
-        resolution=0.5,
+        "001/fig-2.3:squares", at_least(Sampled(least_ratio), 0.1), {"squares": SQUARES}, counts=(2, 3), resolution=0.5
     ),
     empirical(
         "001/fig-2.3:curve",

@@ -167,9 +167,7 @@ CLAIMS: tuple[Claim, ...] = (
         counts=(4, 6),
     ),
     deterministic(
-        "001/lem-A.8:digamma",
-        above(lambda i: _digamma(i["x"]), lambda i: _digamma(i["y"])),
-        {"arguments": _arguments},
+        "001/lem-A.8:digamma", above(lambda i: _digamma(i["x"]), lambda i: _digamma(i["y"])), {"arguments": _arguments}
     ),
     deterministic(
         "001/lem-A.8:digamma#corrected",
