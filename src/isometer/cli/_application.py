@@ -1,15 +1,23 @@
-"""What every command has: `-h`, and examples on lines of their own."""
+"""What every command has: `-h`, examples on lines of their own, and options that keep their older names."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import typer
 from typer.core import TyperCommand
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+OLDER_NAMES = {
+    "--inputs": "--input",
+    "--data": "--input",
+    "--n": "--batch",
+    "--residual": "--gamma",
+    "--bias": "--bias-variance",
+}
+"""Names that options had before each thing had one name; commands still take them, and their help does not say so."""
 _EXAMPLE = re.compile(r"\[bold\](isometer .*?)\[/\]\s*(\([^)]*\))?", re.S)
 _HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -24,6 +32,11 @@ class Command(TyperCommand):
         self.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in self.help.split("\n\n"))
         if examples:
             self.epilog = "\n  ".join(["[bold]Examples[/]", *examples])
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, with older names of options replaced."""
+        known = {name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        return super().parse_args(ctx, list(renamed(args, known, OLDER_NAMES)))
 
 
 def without_examples(text: str) -> tuple[str, list[str]]:
@@ -48,6 +61,19 @@ def without_examples(text: str) -> tuple[str, list[str]]:
 def _escaped(text: str) -> str:
     """Rich reads square brackets as markup."""
     return text.replace("[", r"\[")
+
+
+def renamed(args: Iterable[str], known: set[str], older: Mapping[str, str]) -> Iterable[str]:
+    """Arguments with older names of options replaced, where a command has the newer one and not the older.
+
+    Example:
+        >>> list(renamed(["--n", "5", "--data=mnist"], {"--batch", "--data"}, OLDER_NAMES))
+        ['--batch', '5', '--data=mnist']
+    """
+    for one in args:
+        name, equals, value = one.partition("=")
+        new = older.get(name, "")
+        yield f"{new}{equals}{value}" if name not in known and new in known else one
 
 
 class CommandGroup(typer.Typer):
