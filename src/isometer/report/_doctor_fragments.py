@@ -38,15 +38,19 @@ _LINKS = 6  # layers of a finding that get a link of their own
 
 
 def verdict(report: Mapping[str, Any]) -> str:
-    """How many findings, in words."""
-    findings = report["findings"]
+    """How many causes and findings, in words."""
+    findings, causes = report["findings"], len(report.get("causes") or ())
     counts = [(word, sum(f["severity"] == word for f in findings)) for word in ("severe", "moderate")]
     parts = [f"{count} {word}" for word, count in counts if count]
-    if not parts:
+    found = [_counted(causes, "cause")] if causes else []
+    if parts:
+        found.append(f"{', '.join(parts)} finding{'s' if len(findings) != 1 else ''}")
+    elif findings:
+        found.append(_counted(len(findings), "finding"))
+    elif not causes:
         notes = len(report.get("notes") or ())
-        nothing = f"{_counted(notes, 'note')}, harmless here" if notes else "nothing found"
-        return nothing if not findings else _counted(len(findings), "finding")
-    return f"{', '.join(parts)} finding{'s' if len(findings) != 1 else ''}"
+        found.append(f"{_counted(notes, 'note')}, harmless here" if notes else "nothing found")
+    return " · ".join(found)
 
 
 def setting(report: Mapping[str, Any]) -> str:

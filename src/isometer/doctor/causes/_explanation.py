@@ -263,8 +263,11 @@ def _cause(repairs: Sequence[Repair], effect: float) -> Cause:
     first = repairs[0]
     modules = tuple(dict.fromkeys(name for one in repairs for name in one.modules))
     advice = first.advice
-    if len(repairs) > 1:
-        advice += f" Likewise in {len(repairs) - 1} other{'s' if len(repairs) > 2 else ''}."
+    # One repair may be all places of a line, beside one for each of its places.
+    covered = set(first.modules)
+    others = sum(one.where != first.where or not covered.issuperset(one.modules) for one in repairs[1:])
+    if others:
+        advice += f" Likewise in {others} other{'s' if others > 1 else ''}."
     where = ", ".join(dict.fromkeys(one.where for one in repairs if one.where))
     return Cause(modules, advice, effect, first.evidence, first.kind, where, tuple(repairs))
 

@@ -125,7 +125,7 @@ class Report:
             if cause:  # the first verdict is the worst
                 words[0] = f"{words[0]}: {cause}"
             noted = f"Noted, harmless here: {', '.join(one.id for one in self.notes)} ({size})." if self.notes else ""
-            nothing = noted or f"Nothing found in {size}."
+            nothing = noted or (f"The probe has no findings ({size})." if cause else f"Nothing found in {size}.")
             return f"{self.model} {'; '.join(words)}. " + (f"The probe has {found} ({size})." if found else nothing)
         if not found:
             return f"{self.model}: nothing found in {size}, {self.examination.samples} samples; no stress test was run."
