@@ -56,7 +56,7 @@ def watched_words(seed: int) -> str:
 def unused() -> int:
     return 1
 ''',
-    "sub/__init__.py": "",
+    "sub/__init__.py": "from swept.sub import helper\n",  # a package that imports its own module
     "sub/helper.py": "from ..relative import h\ndef g():\n    return h()\n",
     "relative.py": "def h():\n    return 1\n",
     "types.py": "class Kind: ...\n",

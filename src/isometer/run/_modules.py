@@ -212,9 +212,13 @@ def bound_by(node: ast.Import | ast.ImportFrom, module: str, is_package: bool) -
         {'a': ('a', None), 'd': ('c', None)}
         >>> bound_by(ast.parse("from a import b as c").body[0], "m", False)
         {'c': ('a', 'b')}
+        >>> bound_by(ast.parse("from a import b").body[0], "a", True)
+        {'b': ('a.b', None)}
     """
     if isinstance(node, ast.ImportFrom):
         base = imported_from(node, module, is_package)
+        if is_package and base == module:  # what a package imports from itself are modules
+            return {alias.asname or alias.name: (f"{base}.{alias.name}", None) for alias in node.names}
         return {alias.asname or alias.name: (base, alias.name) for alias in node.names}
     # `import a.b` binds `a`, `import a.b as c` the inner module
     bound = [(alias.asname, alias.name if alias.asname else alias.name.partition(".")[0]) for alias in node.names]
