@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE
+from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
@@ -18,27 +20,33 @@ from isometer_papers.claims._policy import CHARITY, CLASSES
 from isometer_papers.claims._statement import cited
 
 _WIDEST = 0.45  # of a line, for IDs in a table
+_FEW = 40  # checks of which each is shown
 _COLOURS = {"holds": "green", "refuted": "bold red", "vacuous": "yellow", "inconclusive": "dim"}
 
 
 def print_table(rows: Sequence[Statement]) -> None:
-    """One entry per statement, and the counts; an ID that would leave a table no room stands on a line of its own."""
+    """One entry per statement, and the counts."""
     page = console()
+    _print_rows(page, rows)
+    for line in counted(rows).lines():
+        page.print(line, highlight=False)
+    next_step(page, f"isometer claims show {rows[0].id}" if rows else "isometer claims list")
+
+
+def _print_rows(page: Console, rows: Sequence[Statement]) -> None:
+    """A table, or where an ID would leave it no room, each ID on a line of its own."""
     if max((len(row.id) for row in rows), default=0) > page.width * _WIDEST:
         for row in rows:
             page.print(f"[bold]{escape(row.id)}[/] {', '.join(_told(row))}", highlight=False)
             page.print(Padding(escape(row.reading), (0, 0, 0, 4)), highlight=False)
-    else:
-        table = Table(box=SIMPLE, pad_edge=False)
-        table.add_column("ID", no_wrap=True)
-        table.add_column("verdict", no_wrap=True)
-        table.add_column("statement", overflow="fold")
-        for row in rows:
-            table.add_row(escape(row.id), "\n".join(_told(row)), escape(row.reading))
-        page.print(table)
-    for line in counted(rows).lines():
-        page.print(line, highlight=False)
-    next_step(page, f"isometer claims show {rows[0].id}" if rows else "isometer claims list")
+        return
+    table = Table(box=SIMPLE, pad_edge=False)
+    table.add_column("ID", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("statement", overflow="fold")
+    for row in rows:
+        table.add_row(escape(row.id), "\n".join(_told(row)), escape(row.reading))
+    page.print(table)
 
 
 def _told(row: Statement) -> list[str]:
@@ -47,22 +55,22 @@ def _told(row: Statement) -> list[str]:
     return [_coloured(row.verdict), *meant, *([row.failure] if row.failure else [])]
 
 
-def print_checked(rows: Sequence[Statement]) -> None:
-    """One line per check that was just made."""
-    table = Table(box=SIMPLE, pad_edge=False)
-    table.add_column("ID", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("statement", overflow="fold")
-    for row in rows:
-        table.add_row(escape(row.id), _coloured(row.verdict), escape(row.reading))
+def print_checked(rows: Sequence[Statement], shipped: Mapping[str, str]) -> None:
+    """What was just checked, and where it differs from the verdicts that are shipped: all rows only if they are few."""
     page = console()
-    page.print(table)
-    tally: dict[str, int] = dict.fromkeys(_COLOURS, 0)
-    for row in rows:
-        tally[row.verdict] += 1
-    page.print(", ".join(f"{number} {verdict}" for verdict, number in tally.items()), highlight=False)
+    tally: Counter[str] = Counter(row.verdict for row in rows)
+    words = {"holds": "hold" if tally["holds"] > 1 else "holds"}
+    counts = ", ".join(f"{tally[verdict]} {words.get(verdict, verdict)}" for verdict in _COLOURS if tally[verdict])
+    others = [row for row in rows if shipped.get(row.id) != row.verdict]
+    same = f"{len(others)} with another verdict than the shipped ledger" if others else "all as in the shipped ledger"
+    page.print(f"[bold]{len(rows)} checked: {counts}; {same}[/]", highlight=False)
+    if len(rows) <= _FEW:
+        _print_rows(page, rows)
+    for row in others:
+        before = shipped.get(row.id, "not in it")
+        page.print(f"  {escape(row.id)}: {_coloured(row.verdict)}, shipped {before}", highlight=False)
     if rows:
-        next_step(page, f"isometer claims show {rows[0].id}")
+        next_step(page, f"isometer claims show {(others or rows)[0].id}")
 
 
 def print_one(row: Statement) -> None:

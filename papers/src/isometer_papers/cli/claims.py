@@ -226,7 +226,7 @@ def check(
 
     Examples: [bold]isometer claims check 002/lem-1[/], [bold]isometer claims check --paper 002 --workers 2[/]
     """
-    from isometer_papers.claims import check_here, text_of
+    from isometer_papers.claims import check_here, ledger, text_of
     from isometer_papers.claims._statement import CHECKED, joined
     from isometer_papers.cli._claim_tables import print_checked
 
@@ -247,7 +247,8 @@ def check(
     if as_json:
         emit([row.chosen(CHECKED) for row in rows])
     else:
-        print_checked(rows)
+        papers = {claim.paper for claim in chosen}
+        print_checked(rows, {row.id: row.verdict for number in papers for row in ledger(number)})
     for failure in failures:
         text = f"[bold red]failed:[/] {escape(failure.label)}: {escape(failure.error)}"
         Console(stderr=True, soft_wrap=True).print(text, highlight=False)
