@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from isometer_papers.claims import ledger
+from isometer_papers.cli._claim_tables import print_checked
 from support.command import printed
 
 COLUMNS = 80
@@ -43,3 +45,16 @@ def test_help_is_in_panels_with_examples(command: str) -> None:
     assert any(line.strip().startswith("isometer ") for line in told.splitlines())
     unsorted = re.findall(r"╭─ Options ─.*?╰", told, flags=re.S)[0]
     assert unsorted.count("│ --") == 1, "every option but --help has a panel"
+
+
+def test_a_check_says_first_what_differs_from_the_shipped_ledger(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ledger("003")
+    shipped = {row.id: row.verdict for row in rows}
+    print_checked(rows, shipped)
+    same = capsys.readouterr().out.splitlines()
+    assert same[0].startswith(f"{len(rows)} checked: ") and "all as in the shipped ledger" in "".join(same)
+    changed = {**shipped, rows[3].id: "inconclusive"}
+    print_checked(rows, changed)
+    assert f"{rows[3].id}: {rows[3].verdict}, shipped inconclusive" in capsys.readouterr().out
+    print_checked(rows[:2], shipped)
+    assert all(row.id in capsys.readouterr().out for row in rows[:1])
