@@ -52,7 +52,8 @@ def test_a_check_says_first_what_differs_from_the_shipped_ledger(capsys: pytest.
     shipped = {row.id: row.verdict for row in rows}
     print_checked(rows, shipped)
     same = capsys.readouterr().out.splitlines()
-    assert same[0].startswith(f"{len(rows)} checked: ") and "all as in the shipped ledger" in "".join(same)
+    assert same[0].startswith(f"{len(rows)} checked: ")
+    assert "all as in the shipped ledger" in "".join(same)
     changed = {**shipped, rows[3].id: "inconclusive"}
     print_checked(rows, changed)
     assert f"{rows[3].id}: {rows[3].verdict}, shipped inconclusive" in capsys.readouterr().out
