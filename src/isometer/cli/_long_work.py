@@ -47,11 +47,11 @@ DaskAddress = Annotated[
 
 
 def tell_failures(failures: tuple[Failure, ...] | list[Failure]) -> None:
-    """Cells that failed, the first ones with configuration and traceback, on stderr."""
+    """Cells that failed, on stderr; of bugs, the first ones with configuration and traceback."""
     page = Console(stderr=True, soft_wrap=True, emoji=False)
     for i, failure in enumerate(failures):
         page.print(f"[bold red]failed:[/] {escape(failure.label)}: {escape(failure.error)}", highlight=False)
-        if i < _TOLD:
+        if i < _TOLD and failure.traceback:
             page.print(f"configuration: {escape(json_text(failure.configuration))}", highlight=False)
             page.print(escape(failure.traceback.rstrip()), highlight=False, style="dim")
 

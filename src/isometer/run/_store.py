@@ -76,8 +76,8 @@ class Failure:
         key: its content key.
         label: its coordinates.
         configuration: JSON data.
-        error: the last line of the traceback.
-        traceback: all of it.
+        error: what an `IsometerError` says, of other exceptions the last line of the traceback.
+        traceback: all of it; empty for an `IsometerError`.
 
     Example:
         >>> Failure("ab", "width=3", {"width": 3}, "ValueError: no", "…").error

@@ -72,7 +72,7 @@ def compute(task: WorkOrder) -> bytes | Raised:
     Example:
         >>> outcome = compute(WorkOrder("ab" * 32, "isometer.run.example:power", "1", {"base": "x"}, 0))
         >>> print(outcome.error)
-        isometer.errors.IsometerError: the worker has version ... of the code, the client 1 — install the same on both
+        the worker has version ... of the code, the client 1 — install the same on both
     """
     try:
         function = function_named(task.function)
@@ -93,6 +93,8 @@ def compute(task: WorkOrder) -> bytes | Raised:
         libraries = json.loads(library_versions())
         configuration = recorded(task.configuration)
         return encoded(result, Header(task.key, task.function, task.code, configuration, task.seed, libraries))
+    except IsometerError as problem:  # a sentence that says what to change, so that nobody needs the lines
+        return Raised(str(problem), "")
     except (Exception, SystemExit) as problem:  # SystemExit would end the worker
         error = "".join(traceback.format_exception_only(problem)).strip()
         return Raised(error, traceback.format_exc())
