@@ -26,7 +26,9 @@ FOLDER = Path(__file__).parents[1] / "papers" / "docs" / "second-reading"
 FAILURES = frozenset({"refuted", "vacuous"})
 Entry = dict[str, Any]
 Pair = tuple[Entry, Entry]  # reader, ledger
-HEADINGS = {1: "First reading", 2: "Second reading", 3: "Third reading", 4: "Fourth reading"}
+HEADINGS = {1: "First reading", 2: "Second reading", 3: "Third reading", 4: "Fourth reading", 5: "Fifth reading"}
+GIVEN = {2: "paper, policy, place, quotation, formula"}
+PLAIN = "paper, policy, place, quotation"  # what all other readers were given
 MEASURES: tuple[tuple[str, Callable[[Entry], Any]], ...] = (
     ("verdict as printed", lambda entry: entry["as_printed"]),
     ("verdict as intended", lambda entry: entry["as_intended"]),
@@ -48,6 +50,15 @@ def agreement(pairs: Iterable[Pair], key: Callable[[Entry], Any]) -> str:
     interval = binomtest(sum(equal), len(equal)).proportion_ci(0.95)
     share = 100 * sum(equal) / len(equal)
     return f"{sum(equal)} of {len(equal)} = {share:.1f} % ({100 * interval.low:.1f} to {100 * interval.high:.1f} %)"
+
+
+def share(pairs: list[Pair], key: Callable[[Entry], Any]) -> float:
+    """Of pairs with equal keys.
+
+    >>> share([({"class": "minor"}, {"class": "minor"}), ({"class": None}, {"class": "proof"})], MEASURES[-1][1])
+    0.5
+    """
+    return sum(key(reading) == key(entry) for reading, entry in pairs) / len(pairs)
 
 
 def weighted(pairs: list[Pair], sizes: dict[bool, int], key: Callable[[Entry], Any]) -> float:
@@ -141,6 +152,23 @@ class Reading:
         )
 
 
+def overview(readings: dict[int, Reading]) -> str:
+    """Agreement by reading, and over all, in Markdown."""
+    every = [(HEADINGS[number].lower(), GIVEN.get(number, PLAIN), one.pairs()) for number, one in readings.items()]
+    without = [pairs for _, given, pairs in every if given == PLAIN]
+    every.append((f"all {len(readings)}", "", [pair for _, _, pairs in every for pair in pairs]))
+    every.append(("those without the formula", PLAIN, [pair for pairs in without for pair in pairs]))
+    rows = [
+        "| | what the readers had | as printed | as intended | both | class |",
+        "|---|---|---|---|---|---|",
+        "| required | | 95 % | 95 % | | 85 % |",
+    ]
+    for name, given, pairs in every:
+        shares = [f"{100 * share(pairs, key):.1f} %" for _, key in MEASURES]
+        rows.append(f"| {' | '.join([name, given, *shares])} |")
+    return "\n".join(rows)
+
+
 def main() -> None:
     """Print the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -151,8 +179,9 @@ def main() -> None:
     if arguments.round:
         print(Reading.of(arguments.round).section(now))
         return
-    title = (FOLDER / "introduction-all.txt").read_text("utf-8").rstrip()
-    print("\n\n".join([title, *(Reading.of(number).section(now) for number in sorted(HEADINGS))]))
+    readings = {number: Reading.of(number) for number in sorted(HEADINGS)}
+    title = (FOLDER / "introduction-all.txt").read_text("utf-8").rstrip().replace("{overview}", overview(readings))
+    print("\n\n".join([title, *(one.section(now) for one in readings.values())]))
 
 
 if __name__ == "__main__":
