@@ -63,9 +63,6 @@ NetworkText = Annotated[
         "expression such as repeat(dense > act('relu'), 10). Parsed, never executed.",
     ),
 ]
-SpecFile = Annotated[
-    Path | None, NETWORK("--spec", metavar="FILE.json", help="The older name of --network FILE.", hidden=True)
-]
 Width = Annotated[int, NETWORK("--width", metavar="D", help="Features per layer.")]
 Depth = Annotated[int, NETWORK("--depth", metavar="L", help="Number of layers.")]
 ActivationText = Annotated[
@@ -166,7 +163,6 @@ class _Frame:
     """What a network has beside its layer; a class of its own so that these options come first in the help."""
 
     network: NetworkText = None
-    spec: SpecFile = None
     width: Width = 100
     depth: Depth = 50
     activation: ActivationText = "relu"
@@ -180,26 +176,21 @@ class NetworkOptions(LayerOptions, _Frame):
     @property
     def brings_its_own(self) -> bool:
         """Whether the network is not one of the short options."""
-        return self.network is not None or self.spec is not None
+        return self.network is not None
 
     def made(self, features: int | None = None) -> Spec:
         """The network, for an input of so many features; of `--width` features unless the network says."""
-        if not self.brings_its_own:
+        if self.network is None:
             return self.chain(features)
-        if self.network is not None and self.spec is not None:
-            raise IsometerError("--network and --spec name a network each; expected one of them — drop --spec")
-        self.check_alone(*(["width"] if says_width(str(self.network or self.spec)) else []))
-        if self.spec is not None or Path(str(self.network)).suffix == ".json":
+        self.check_alone(*(["width"] if says_width(self.network) else []))
+        if Path(self.network).suffix == ".json":
             return self._read
-        assert self.network is not None
         return network_from(self.network, self.width if features is None else features)
 
     @cached_property
     def _read(self) -> Spec:
         """The network of a file, read once: what there is to tell of it is told once."""
-        if self.spec is not None:
-            tell("--spec FILE is the older name of --network FILE")
-        return network_from(str(self.spec or self.network), self.width, file=True)
+        return network_from(str(self.network), self.width, file=True)
 
     def stack(self, features: int) -> Spec:
         """The network for kernels, which put an input layer before a skip connection and take any depth."""
@@ -248,7 +239,7 @@ class InputOptions:
 
     def features_of(self, network: NetworkOptions) -> int | None:
         """How many features samples need, where a network of one's own says so."""
-        if not network.brings_its_own or not says_width(str(network.network or network.spec)):
+        if network.network is None or not says_width(network.network):
             return None
         shape = network.made().shape
         return shape.width * shape.positions
