@@ -243,7 +243,7 @@ def _next(document: dict[str, Any], target: str, html: Path | None) -> str:
     if document.get("treatment") is not None:
         return "put the lines above into your code, or add --save treated.safetensors"
     if not document["trains"]:
-        return f"isometer doctor {target}"
+        return f"isometer doctor {target}, for the stress test"
     if document["healthy"] is not True:
         return f"isometer doctor {target} --treat"
     return "train it" if html is not None else f"isometer doctor {target} --html report.html"
