@@ -127,7 +127,7 @@ def print_report(console: Console, report: Mapping[str, Any], *, layers: int | N
 
 
 def report_screen(report: Mapping[str, Any], *, lines: int = 22) -> str:
-    """What `repr` says of a report: verdict, causes and the names of findings, a screen of 80 columns at most.
+    """What `repr` says of a report: verdict, causes and the names of findings, at most a screen of 80 columns.
 
     Example:
         >>> print(report_screen({"schema": 1, "model": "tiny", "mode": "eval", "healthy": True, "summary": "Fine.",

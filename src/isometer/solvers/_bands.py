@@ -74,7 +74,7 @@ def largest_depth(
             )
         return _gradients(spec, start, is_gram, low, high, limit)
     if len(start) < 2:
-        raise IsometerError("one sample has no cosines; expected two samples at least — pass a larger batch")
+        raise IsometerError("one sample has no cosines; expected at least two samples — pass a larger batch")
     return _cosines(spec, start, is_gram, low, high, limit)
 
 

@@ -27,7 +27,7 @@ Form = Literal["exponential", "algebraic", "superexponential", "logarithmic", "v
 
 @dataclass(frozen=True)
 class Approach:
-    """Where cosines go in a chain, and how.
+    """Which cosine the pairs of a chain approach, and how fast.
 
     Args:
         form: form of the approach; `"varying"` where signals grow with depth, so that no single map holds.

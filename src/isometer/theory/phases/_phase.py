@@ -293,7 +293,7 @@ def _tabulated(family: SignalFamily) -> tuple[Floats, Floats, Floats]:
         if size < 2:
             raise ActivationError(
                 f"{family.activation.name} has no phases: E φ² or E φ′² is infinite for Gaussian signals of almost any "
-                "variance — take an activation that grows more slowly and has no poles"
+                "variance — use an activation that grows more slowly and has no poles"
             )
         cached = grid[:size], moments[:size], np.array(slopes)
         family.__dict__["_phase_table"] = cached
