@@ -72,6 +72,7 @@ NormName = Annotated[
     str,
     NETWORK(
         "--norm",
+        metavar="NORM",
         help="none, layer, rms, batch, batch-rescale, batch-recenter (and unit, whiten, group:K) in each layer.",
     ),
 ]
@@ -95,8 +96,8 @@ Gain = Annotated[
     NETWORK(
         "--gain",
         metavar="G",
-        help="Factor of the weights. forward, the default, keeps signals of unit variance: 1/√E φ², or 1 where a norm "
-        "follows the activation. Laws with a size of their own (he, pytorch, …) have 1.",
+        help="Factor of the weights. The default, forward, keeps signals at unit variance: 1/√E φ², or 1 where a norm "
+        "follows the activation. Laws that set their own size (he, pytorch, …) have gain 1.",
     ),
 ]
 BiasVariance = Annotated[float, NETWORK("--bias-variance", metavar="V", help="Variance of Gaussian biases.")]
