@@ -68,7 +68,7 @@ COMMANDS = {
     "explain": """
         relu --json; tanh --plot card.png; gelu --norm layer --norm-position post --json; silu --norm rms --json;
         'normalized(relu)' --gamma 0.3 --json; 'x * sigmoid(2*x)' --json;
-        'unit(leaky_relu)' --residual 1 --norm layer --json; nothing; 'x +'
+        'unit(leaky_relu)' --gamma 1 --norm layer --json; nothing; 'x +'
     """,
     "compare": """
         relu gelu tanh 'normalized(relu)' --plot compare.png; relu sin erf --norm rms --norm-position post --json;
@@ -76,14 +76,14 @@ COMMANDS = {
     """,
     "activations": "; --json",
     "kernel": """
-        --activation 'normalized(relu)' --depth 100 --inputs x.npy --kind ntk --json;
-        --activation relu --depth 5 --inputs x.npy --out k.npy --plot k.png;
-        --activation 'unit(relu)' --depths 1,10,100,1000 --inputs x.npy --json;
-        --activation tanh --depth 8 --inputs x.npy --norm layer --norm-position post --bias 0.1 --json;
-        --activation gelu --depth 20 --inputs x.npy --norm rms --kind ntk --json;
-        --activation relu --depth 12 --inputs x.npy --gamma 0.4 --bias 0.05 --out k.npz --json;
-        --activation relu --inputs nowhere.npy --depth 3; --activation relu --inputs x.npy;
-        --activation relu --inputs x.npy --depth 3 --out k.txt
+        --activation 'normalized(relu)' --depth 100 --input x.npy --kind ntk --json;
+        --activation relu --depth 5 --input x.npy --out k.npy --plot k.png;
+        --activation 'unit(relu)' --depths 1,10,100,1000 --input x.npy --json;
+        --activation tanh --depth 8 --input x.npy --norm layer --norm-position post --bias-variance 0.1 --json;
+        --activation gelu --depth 20 --input x.npy --norm rms --kind ntk --json;
+        --activation relu --depth 12 --input x.npy --gamma 0.4 --bias-variance 0.05 --out k.npz --json;
+        --activation relu --input nowhere.npy --depth 3; --activation relu --input x.npy;
+        --activation relu --input x.npy --depth 3 --out k.txt
     """,
     "phase": """
         --activation tanh --plot phase.png --json; --activation erf --bias-limit 0.2 --weight-limit 3 --json;
@@ -95,9 +95,10 @@ COMMANDS = {
         --width 50 --depth 10 --activation gelu --norm layer --norm-position post --input correlated:0.7 --json;
         --width 60 --depth 10 --gamma 0.3 --activation relu --metric mean_cosine --metric log_norm --json;
         --depth 15 --runs 4 --against-simulation --plot both.png --json;
-        --compare relu,tanh,gelu --depth 10 --runs 4 --norm rms --backward --json; --spec spec.json --input x.csv;
+        --compare relu,tanh,gelu --depth 10 --runs 4 --norm rms --backward --json;
+        --network spec.json --input x.csv;
         --width 40 --depth 6 --gain forward --at pre --input orthogonal --batch 6 --out p.nc --json;
-        --norm whiten --json; --weights asymmetric; --compare relu --spec spec.json
+        --norm whiten --json; --weights asymmetric; --compare relu --network spec.json
     """,
     "simulate": """
         --depth 10 --json; --depth 12 --norm batch --backward --loss cross-entropy --runs 4 --json;
@@ -113,15 +114,15 @@ COMMANDS = {
         --json;
         --width 32 --depth 6 --norm batch-rescale --input x.csv --metric clusters --metric isometry_gap --runs 3 --json;
         --width 32 --depth 6 --input data:digits:centre=pixel,scale=unit --runs 3 --json;
-        --spec spec.json --input x.npy --runs 3 --out s.nc --json; --norm nothing; --metric nothing; --weights nothing;
-        --gain much; --input correlated:7; --spec nowhere.json; --depth 0; --out nowhere/s.nc
+        --network spec.json --input x.npy --runs 3 --out s.nc --json; --norm nothing; --metric nothing;
+        --weights nothing; --gain much; --input correlated:7; --network nowhere.json; --depth 0; --out nowhere/s.nc
     """,
     "sweep": """
         simulate --grid width=16,32 activation=relu,tanh --depth 4 --runs 3 --workers 1 --out s --json && runs list .
         --json && runs show s --json && runs verify s --json && runs clean s --unused --dry-run --json && runs resume s
         --workers 1 --json && runs clean s --json;
         predict --grid depth=2:6:2 --width 32 --norm batch --workers 1 --out s --json && runs verify s;
-        kernel --grid depth=log:1:100:3 'activation=relu,normalized(relu)' --inputs x.npy --workers 2 --out s --json;
+        kernel --grid depth=log:1:100:3 'activation=relu,normalized(relu)' --input x.npy --workers 2 --out s --json;
         simulate --grid colour=red; simulate --grid width=8 --norm nothing; kernel --grid depth=1,2
     """,
     "data": """
@@ -142,15 +143,16 @@ COMMANDS = {
     """,
     "demo": "--out tour",
     "doctor": """
-        ; --json; mlp-relu-100 --layers 0; mlp-bn-10 --eval --n 8 --seed 5 --json; mlp-tanh-20 --html page.html --json;
-        mlp-relu-10 --data digits --shape 1,8,8 --json; mlp-relu-10 --data fashion-mnist --n 16 --json;
-        resnet-20 --data cifar10 --n 8 --json; spec.json --batch x.npy --json; model.py:make --batch x.npy --json;
+        ; --json; mlp-relu-100 --layers 0; mlp-bn-10 --eval --batch 8 --seed 5 --json;
+        mlp-tanh-20 --html page.html --json;
+        mlp-relu-10 --input digits --shape 1,8,8 --json; mlp-relu-10 --input fashion-mnist --batch 16 --json;
+        resnet-20 --input cifar10 --batch 8 --json; spec.json --input x.npy --json; model.py:make --input x.npy --json;
         model.py:make --shape 16 --treat orthogonal-init --save t.safetensors --json && doctor model.py:make --shape 16
         --checkpoint t.safetensors --compare 1.json --json && doctor model.py:make --shape 16 --compare 1.json;
         model.py:make --shape 16 --treat all --save t.safetensors --json && doctor model.py:make --checkpoint
         t.safetensors;
         mlp-sigmoid-20 --treat --trial 3 --json; mlp-tanh-large-gain-20 --treat; nothing; model.py:nothing;
-        model.py:make --shape 7 --json; mlp-relu-10 --batch nowhere.npy; mlp-relu-10 --treat nothing;
+        model.py:make --shape 7 --json; mlp-relu-10 --input nowhere.npy; mlp-relu-10 --treat nothing;
         mlp-relu-10 --save t.safetensors; mlp-relu-10 --shape a,b
     """,
     "explore": "--no-browser --json; --gallery nowhere",

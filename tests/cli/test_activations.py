@@ -112,7 +112,7 @@ def test_json_values(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     normed = explain(capsys, monkeypatch, "relu", "--norm", "layer", "--norm-position", "post")
     assert (normed["case"], normed["kernel_at_zero"], normed["fixed_point"]) == (1, 0.0, 0.0)
     assert normed["mean"] == relu["mean"]
-    residual = explain(capsys, monkeypatch, "relu", "--residual", "0.5")
+    residual = explain(capsys, monkeypatch, "relu", "--gamma", "0.5")
     assert residual["kernel_slope_at_zero"] == pytest.approx(0.2 * 0.5 + 0.8, rel=1e-13)
 
 
@@ -180,7 +180,7 @@ def test_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
         (["explain", "__import__('os').system('true')"], ["only known functions"]),
         (["explain", "exp(x**2)"], ["infinite"]),
         (["explain", "log(x)"], ["NaN"]),
-        (["explain", "relu", "--residual", "-1"], ["positive"]),
+        (["explain", "relu", "--gamma", "-1"], ["positive"]),
         (["compare", "relu", "nope("], ["cannot read"]),
         (["explain", "0*x + 3"], ["does not depend on x"]),
         (["explain", "x - x"], ["zero"]),

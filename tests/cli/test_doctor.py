@@ -62,7 +62,7 @@ def model_file(tmp_path: Path) -> Path:
 
 
 def test_a_file(model_file: Path) -> None:
-    document = as_json("doctor", "--no-stress", f"{model_file}:make", "--n", "8")
+    document = as_json("doctor", "--no-stress", f"{model_file}:make", "--batch", "8")
     assert document["healthy"] is True
     assert document["findings"] == []
     assert {"layers", "metrics", "prediction"} <= set(document)
@@ -73,7 +73,7 @@ def test_a_file(model_file: Path) -> None:
 
 def test_shapes_are_guessed(model_file: Path) -> None:
     """Images of 28 × 28 where those of 32 × 32 do not fit; tokens for an embedding, whatever the length."""
-    assert as_json("doctor", "--no-stress", f"{model_file}:small_images", "--n", "8")["healthy"] is True
+    assert as_json("doctor", "--no-stress", f"{model_file}:small_images", "--batch", "8")["healthy"] is True
     assert "random tokens" in invoke("doctor", "--no-stress", f"{model_file}:tokens", "--shape", "5", code=None).output
 
 
@@ -140,12 +140,12 @@ def test_batches_from_files(model_file: Path, tmp_path: Path) -> None:
     torch.save(torch.from_numpy(array).float(), tmp_path / "x.pt")
     for name in ("x.npy", "x.npz", "x.pt"):
         assert (
-            as_json("doctor", "--no-stress", f"{model_file}:make", "--batch", str(tmp_path / name))["batch"]["samples"]
+            as_json("doctor", "--no-stress", f"{model_file}:make", "--input", str(tmp_path / name))["batch"]["samples"]
             == 7
         )
     save_file({"input": torch.from_numpy(array).float()}, tmp_path / "x.safetensors")
     assert (
-        as_json("doctor", "--no-stress", f"{model_file}:make", "--batch", str(tmp_path / "x.safetensors"))["batch"][
+        as_json("doctor", "--no-stress", f"{model_file}:make", "--input", str(tmp_path / "x.safetensors"))["batch"][
             "samples"
         ]
         == 7
@@ -175,8 +175,8 @@ def test_hostile_files_run_nothing(model_file: Path, tmp_path: Path, monkeypatch
     (tmp_path / "bomb.pt").write_bytes(pickle.dumps(_Bomb()))
     np.save(tmp_path / "bomb.npy", np.array([_Bomb()], dtype=object), allow_pickle=True)
     assert "data only" in error("doctor", f"{model_file}:make", "--checkpoint", "bomb.pt")
-    assert "data only" in error("doctor", f"{model_file}:make", "--batch", "bomb.pt")
-    assert "never unpickled" in error("doctor", f"{model_file}:make", "--batch", "bomb.npy")
+    assert "data only" in error("doctor", f"{model_file}:make", "--input", "bomb.pt")
+    assert "never unpickled" in error("doctor", f"{model_file}:make", "--input", "bomb.npy")
     assert not (tmp_path / "exploded").exists()
 
 
@@ -189,7 +189,7 @@ def test_errors_name_what_to_do(model_file: Path, tmp_path: Path) -> None:
     assert "width" in error("doctor", f"{model_file}:needs")
     assert "expected a torch.nn.Module" in error("doctor", f"{model_file}:nothing")
     assert "positive whole numbers" in error("doctor", f"{model_file}:make", "--shape", "3,x")
-    assert "a whole number from 1" in error("doctor", f"{model_file}:make", "--n", "0")
+    assert "a whole number from 1" in error("doctor", f"{model_file}:make", "--batch", "0")
     assert "need a TARGET" in error("doctor", "--html", "x.html")
     (tmp_path / "broken.py").write_text("def make(:\n")
     assert "not valid Python" in error("doctor", f"{tmp_path / 'broken.py'}:make")

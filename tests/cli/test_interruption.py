@@ -22,7 +22,7 @@ PATIENCE = 40.0  # seconds on a busy machine from the signal to the end; 5 on an
 LONG = {
     "predict": ["predict", "--norm", "batch", "--depth", "2000", "--metric", "mean_cosine"],
     "simulate": ["simulate", "--width", "3000", "--depth", "400", "--engine", "dense"],
-    "kernel": ["kernel", "--activation", "gelu", "--norm", "rms", "--inputs", "x.npy", "--depths", "1,2,3,4,5,6,7,8"],
+    "kernel": ["kernel", "--activation", "gelu", "--norm", "rms", "--input", "x.npy", "--depths", "1,2,3,4,5,6,7,8"],
     "explain": ["explain", "x * tanh(exp(x) - cos(7*x))"],
     "compare": ["compare", "relu", "tanh", "gelu", "silu", "sin", "erf", "x*tanh(x)", "normalized(relu)"],
     "phase": ["phase", "--activation", "x * tanh(2*x)"],

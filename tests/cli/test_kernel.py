@@ -17,7 +17,7 @@ from support.command import as_json, error, invoke, printed
 def test_kernel_command(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", sphere(5, 6))
     found = as_json(
-        "kernel", "--activation", "unit(relu)", "--depths", "1,2,1000", "--inputs", str(tmp_path / "x.npy"),
+        "kernel", "--activation", "unit(relu)", "--depths", "1,2,1000", "--input", str(tmp_path / "x.npy"),
         "--kind", "ntk", "--out", str(tmp_path / "k.npz"), "--plot", str(tmp_path / "k.png"),
     )  # fmt: skip
     for key in ("condition_number", "smallest_eigenvalue", "largest_eigenvalue", "log_diagonal", "bounds", "kernel"):
@@ -27,7 +27,7 @@ def test_kernel_command(tmp_path: Path) -> None:
     assert [row["depth"] for row in found["curve"]] == [1, 2, 1000]
     assert np.load(tmp_path / "k.npz")["kernel"].tolist() == found["kernel"]
     assert (tmp_path / "k.png").stat().st_size > 10_000
-    assert invoke("kernel", "--activation", "tanh", "--depth", "3", "--inputs", str(tmp_path / "x.npy"))
+    assert invoke("kernel", "--activation", "tanh", "--depth", "3", "--input", str(tmp_path / "x.npy"))
 
 
 def test_a_sampled_kernel_says_so() -> None:
@@ -61,7 +61,7 @@ def test_the_phase_of_a_convolutional_network_is_that_of_constant_images() -> No
 
 def test_phases_over_a_plane_of_any_two_numbers(tmp_path: Path) -> None:
     """Of a plain chain they are those of the diagram; of a composition those of each of its networks."""
-    options = ("phase", "--activation", "tanh", "--bias", "0.1")
+    options = ("phase", "--activation", "tanh", "--bias-variance", "0.1")
     plane = as_json(*options, "--x", "sigma_w=0.5:2", "--y", "sigma_b=0.1:0.5", "--points", "2")
     for value, chi in zip((0.5, 2.0), plane["chi"][1], strict=True):
         assert chi == pytest.approx(phase_point("tanh", value**2, 0.25).chi, rel=1e-12)
@@ -87,21 +87,21 @@ def test_kernel_command_refuses(tmp_path: Path) -> None:
     (tmp_path / "text.npy").write_text("no array")
     good, bad = str(tmp_path / "x.npy"), str(tmp_path / "text.npy")
     for arguments in (
-        ("--depth", "1", "--inputs", str(tmp_path / "none.npy")),
-        ("--depth", "1", "--inputs", bad),
-        ("--network", "input(6) > dense > pool", "--inputs", good),
-        ("--depth", "1", "--depths", "1,2", "--inputs", good),
-        ("--depths", "1,x", "--inputs", good),
-        ("--depth", "1", "--inputs", good, "--out", "k.txt"),
+        ("--depth", "1", "--input", str(tmp_path / "none.npy")),
+        ("--depth", "1", "--input", bad),
+        ("--network", "input(6) > dense > pool", "--input", good),
+        ("--depth", "1", "--depths", "1,2", "--input", good),
+        ("--depths", "1,x", "--input", good),
+        ("--depth", "1", "--input", good, "--out", "k.txt"),
     ):
         assert error("kernel", "--activation", "relu", *arguments)
-    assert as_json("kernel", "--activation", "relu", "--depth", "1", "--inputs", good)["kernel"] is None
+    assert as_json("kernel", "--activation", "relu", "--depth", "1", "--input", good)["kernel"] is None
 
 
 def test_command_with_skips_and_zeros(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.concatenate([sphere(4, 6), np.zeros((1, 6))]))
     where = str(tmp_path / "x.npy")
-    arguments = ["kernel", "--activation", "unit(relu)", "--depth", "3", "--inputs", where, "--residual", "0.5"]
+    arguments = ["kernel", "--activation", "unit(relu)", "--depth", "3", "--input", where, "--gamma", "0.5"]
     found = as_json(*arguments)
     assert found["residual"] == 0.5
     assert found["log_diagonal"][4] == "-inf"

@@ -70,7 +70,7 @@ def test_against_simulation_says_where_theory_leaves(tmp_path: Path) -> None:
 @pytest.mark.torch
 def test_what_theory_has_no_band_of_is_simulated() -> None:
     out = " ".join(printed(*SMALL, "--gamma", "0.5", "--norm", "layer", "--metric", "rank").split())
-    assert "this width by simulation, not theory: 100 networks, for rank" in out
+    assert "this width: simulated, 100 networks, not theory, for rank" in out
     block = "repeat(residual(norm('layer') > dense > act('gelu') > dense, scale=0.3), 3)"
     for options in (["--width", "30", "--depth", "2", "--batch", "40"], ["--network", block, "--batch", "4"]):
         own = printed("predict", *options, "--metric", "log_norm", "--json")

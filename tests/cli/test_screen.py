@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 
-from isometer.cli._application import OLDER_NAMES
+from isometer.cli import main
+from isometer.cli._application import RENAMED
 from isometer.cli._commands import _OWN
 from support.command import as_json, error, invoke, printed
 
@@ -126,18 +127,20 @@ def test_brackets_are_not_markup(monkeypatch: pytest.MonkeyPatch, terminal: Path
     assert "isometer[data]" in re.sub(r"\s", "", told)
 
 
-@pytest.mark.torch
-def test_older_names_of_options_still_work() -> None:
-    new = as_json("kernel", "--depth", "2", "--input", "x.npy", "--gamma", "0.5", "--bias-variance", "0.1")
-    old = as_json("kernel", "--depth", "2", "--inputs=x.npy", "--residual", "0.5", "--bias", "0.1")
-    assert new == old
-    look = ["doctor", "my_model.py:make", "--no-stress"]
-    new = as_json(*look, "--batch", "8", "--input", "gaussian", code=1)
-    old = as_json(*look, "--n", "8", "--data", "gaussian", code=1)
-    assert new == old
-    np.save("y.npy", np.ones((5, 16)))
-    assert as_json(*look, "--batch", "y.npy", code=1) == as_json(*look, "--input", "y.npy", code=1)
-    assert not [name for name in OLDER_NAMES if re.search(rf"(?<!\w){name}\b(?!-)", printed("kernel", "--help"))]
+def test_renamed_options_say_their_new_name() -> None:
+    """One line, with what to write; a command whose option has such a name keeps it."""
+    for old, new in RENAMED.items():
+        command = next(one for one in ("kernel", "doctor") if new in printed(one, "--help"))
+        assert error(command, old, "7") == f"{old} is not an option; expected {new} — write {new} 7"
+    assert error("doctor", "--batch", "x.npy").endswith("a file or a data set goes to --input x.npy")
+    assert "--data" in printed("reproduce", "--help")
+
+
+def test_no_arguments_at_all(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([])
+    told = capsys.readouterr()
+    assert "isometer COMMAND --help" in told.out + told.err
 
 
 def test_lists_by_comma_or_repetition() -> None:

@@ -76,7 +76,7 @@ def test_a_principled_gain_and_a_spec_file(tmp_path: Path) -> None:
         assert record["spec"]["gain"] == pytest.approx(gain), options
     path = tmp_path / "net.json"
     path.write_text(Spec(width=(8, 6), input_width=4, activation="tanh").to_json())
-    record = json.loads(printed("simulate", "--spec", str(path), "--runs", "2", "--metric", "rank", "--json"))
+    record = json.loads(printed("simulate", "--network", str(path), "--runs", "2", "--metric", "rank", "--json"))
     assert record["layers"] == [0, 1, 2]
     assert record["spec"]["width"] == [8, 6]
 
@@ -114,8 +114,7 @@ def test_what_a_network_leaves_no_room_for(tmp_path: Path) -> None:
 def test_notes_about_older_words(tmp_path: Path) -> None:
     path = tmp_path / "net.json"
     path.write_text(Spec(width=4, depth=2).to_json())
-    told = invoke("simulate", "--spec", str(path), "--runs", "2", "--batch", "3", "--metric", "rank").stderr
-    assert "--spec FILE is the older name of --network FILE" in told
+    told = invoke("simulate", "--network", str(path), "--runs", "2", "--batch", "3", "--metric", "rank").stderr
     assert "as a network it reads input(4) > repeat(dense > act('relu'), 2)" in told
     path.write_text(json.dumps({"network": "input(4) > repeat(dense > act('relu'), 2)"}))
     assert not invoke("simulate", "--network", str(path), "--runs", "2", "--batch", "3", "--metric", "rank").stderr

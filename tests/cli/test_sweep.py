@@ -74,9 +74,7 @@ def test_the_same_folder_grows_with_the_grid_and_refuses_another_job(tmp_path: P
         invoke(*SMALL, "--runs", "4", "--grid", "width=8,16", *out)
     np.save(tmp_path / "x.npy", np.eye(3))
     with pytest.raises(IsometerError, match="holds another job: a sweep of simulate"):
-        invoke(
-            "sweep", "kernel", "--grid", "activation=relu", "--depth", "1", "--inputs", str(tmp_path / "x.npy"), *out
-        )
+        invoke("sweep", "kernel", "--grid", "activation=relu", "--depth", "1", "--input", str(tmp_path / "x.npy"), *out)
 
 
 @pytest.mark.slow
@@ -87,7 +85,7 @@ def test_a_sweep_of_kernels_carries_its_inputs(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", inputs)
     folder = tmp_path / "out"
     command = ["sweep", "kernel", "--grid", "depth=1:9:4", "activation=relu,normalized(relu)"]
-    record = as_json(*command, "--inputs", str(tmp_path / "x.npy"), "--out", str(folder))
+    record = as_json(*command, "--input", str(tmp_path / "x.npy"), "--out", str(folder))
     with xarray.open_dataset(record["result"], engine="h5netcdf") as result:
         for depth in (1, 5, 9):
             for name in ("relu", "normalized(relu)"):
@@ -134,8 +132,8 @@ def test_bad_folders_are_explained(tmp_path: Path) -> None:
     with pytest.raises(IsometerError, match="there is no store"):
         invoke("runs", "resume", str(tmp_path))
     (tmp_path / "net.json").write_text(Spec(width=8, depth=2).to_json())
-    with pytest.raises(IsometerError, match="which --spec fixes"):
-        invoke(*SMALL, "--grid", "width=8", "--spec", str(tmp_path / "net.json"))
+    with pytest.raises(IsometerError, match="which --network fixes"):
+        invoke(*SMALL, "--grid", "width=8", "--network", str(tmp_path / "net.json"))
     with pytest.raises(IsometerError, match="which --network fixes"):
         invoke(*SMALL[:2], "--grid", "norm=batch", "--network", "repeat(dense, 2)")
     with pytest.raises(IsometerError, match="which --network fixes"):

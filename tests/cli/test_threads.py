@@ -49,7 +49,7 @@ def counted(folder: Path, *arguments: str, **variables: str) -> tuple[list[int],
     (folder / "model.py").write_text(MODEL)
     clean = {name: value for name, value in os.environ.items() if name not in THREAD_VARIABLES}
     done = subprocess.run(
-        [sys.executable, "-m", "isometer.cli", "doctor", *arguments, "--no-stress", "--json", "--n", "4"],
+        [sys.executable, "-m", "isometer.cli", "doctor", *arguments, "--no-stress", "--json", "--batch", "4"],
         cwd=folder,
         env={**clean, **variables},
         capture_output=True,
@@ -109,7 +109,7 @@ def test_the_command_leaves_the_threads_of_its_caller_alone(
     before = dict(os.environ), torch.get_num_threads(), [pool["num_threads"] for pool in threadpool_info()]
     for more in ([], ["--threads", "2"]):
         with pytest.raises(SystemExit) as end:
-            main(["kernel", "--activation", "relu", "--inputs", str(tmp_path / "x.npy"), "--depth", "2", *more])
+            main(["kernel", "--activation", "relu", "--input", str(tmp_path / "x.npy"), "--depth", "2", *more])
         assert end.value.code == 0
     after = dict(os.environ), torch.get_num_threads(), [pool["num_threads"] for pool in threadpool_info()]
     assert after == before

@@ -18,7 +18,7 @@ def test_command_treats_tries_and_saves(tmp_path: Path) -> None:
     weights, page = tmp_path / "treated.safetensors", tmp_path / "report.html"
     files = ["--save", str(weights), "--html", str(page)]
     treatment = as_json(
-        "doctor", "mlp-relu-default-10", "--no-stress", "--data", "digits", "--treat", "--trial", "3", *files
+        "doctor", "mlp-relu-default-10", "--no-stress", "--input", "digits", "--treat", "--trial", "3", *files
     )["treatment"]
     assert {"applied", "before", "after", "code", "trial"} <= set(treatment)
     assert treatment["applied"] == ["principled-gain"]

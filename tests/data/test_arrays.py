@@ -238,7 +238,7 @@ def test_archives_with_other_things(tmp_path: Path) -> None:
         read_arrays(tmp_path / "x.npz")
 
 
-@pytest.mark.parametrize("command", ["simulate --input", "kernel --activation relu --depth 1 --inputs"])
+@pytest.mark.parametrize("command", ["simulate --input", "kernel --activation relu --depth 1 --input"])
 def test_one_line_and_exit_code_2(command: str, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.ones((2, 2), complex))
     call: list[Any] = [sys.executable, "-m", "isometer.cli", *command.split(), tmp_path / "x.npy"]

@@ -251,7 +251,7 @@ def test_what_can_go_wrong_with_an_address(
     write_idx(folder / "other", {**other, "train": (images[::-1], labels[::-1])}, packed=True)  # … in another order
     cases = [
         ("mnist", f"{address}/nothing.npz", "answers 404"),
-        ("mnist", f"{address}/short.npz", "sent 10 of 1000 bytes; the transfer broke off"),
+        ("mnist", f"{address}/short.npz", "sent 10 of 1000 bytes; the transfer was interrupted"),
         ("mnist", f"{address}/page.html", "ends in neither"),
         ("mnist", f"{address}/other/", "checksum of the train images is not mnist's"),
         ("cifar10", f"{address}/", "cifar10 comes as one archive"),

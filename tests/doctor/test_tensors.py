@@ -123,7 +123,7 @@ def test_files_that_ask_for_more_than_they_hold(tmp_path: Path) -> None:
     assert read_batch(path).tolist() == [0.0, 0.0, 0.0]
     number = pickle.dumps(2**33, protocol=2)[2:-1]
     for content, told in (
-        (archive(rebuilt(4, 4)), "a tensor has another size than its header says"),
+        (archive(rebuilt(4, 4)), "the size of a tensor is not the one in its header"),
         (archive(rebuilt(10**6, 10**6)), "cannot be loaded as data only"),
         (archive(rebuilt(2**40, 2**40)), "cannot be loaded as data only"),
         (archive(rebuilt(3, -1)), "cannot be loaded as data only"),

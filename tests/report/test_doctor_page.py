@@ -329,7 +329,7 @@ def test_terminal_tells_it_in_a_few_lines(measured: dict[str, Any]) -> None:
     assert "1 SEVERE rank-collapse · layers 21–79 (30 of them) · 20 … 78" in text
     assert "1. Replace ReLU by its normalised form. (wrong-gain, rank-collapse)" in text
     assert "▼ worse: mean |cos| at the output" in text
-    assert "… 57 more, use --json or --html" in text
+    assert "… 57 more layers: --layers" in text
     table = [line.split() for line in lines if re.match(r" *\d+ +\S+ +(input|Linear|ReLU) ", line)]
     assert [int(row[0]) for row in table] == [*range(12), *range(69, 81)]
     first = dict(zip(("layer", "name", "op", "depth", "rms", "cos", "rank", "grad", "gain"), table[1], strict=False))
@@ -346,7 +346,7 @@ def test_terminal_at_any_length(layers: int, limit: int | None, rows: int) -> No
     text = printed(long_report(layers), width=100, layers=limit)
     assert len(re.findall(r"^ *\d+ +\S+ +(?:input|Linear|ReLU) ", text, flags=re.MULTILINE)) == rows
     assert max(map(len, text.splitlines())) <= 100
-    assert (f"… {layers - rows} more, use --json or --html" in text) == (rows < layers)
+    assert (f"… {layers - rows} more layers: --layers {layers} shows all" in text) == (rows < layers)
 
 
 def test_findings_about_tokens_show_tokens() -> None:

@@ -110,11 +110,11 @@ def test_terminal_keeps_its_order_and_width(width: int) -> None:
 def test_what_a_step_does() -> None:
     lines = dict(step_words(mixed()))
     assert lines["adam at rate 0.004"] == [
-        "Loss −0.048 by one step; the gradient predicts −0.05. Outputs change by 14 %.",
+        "One step changes the loss by −0.048; the gradient predicts −0.05. Outputs change by 14 %.",
         "1 module is frozen: embed.",
     ]
     assert lines["sgd at rate 0.004"] == [
-        "Loss +0.7 by one step; the gradient predicts −0.05: the step is too long. Outputs change by 14 %.",
+        "One step changes the loss by +0.7; the gradient predicts −0.05: the step is too long. Outputs change by 14 %.",
         "4 modules do not move in 10 steps: a, b … d. "
         "Only one module moves: head by 58 % in 10 steps, the next, fc by 0.001 %.",
         "The largest values grow in 10 steps: act ×∞, fc ×34.2.",
@@ -125,14 +125,17 @@ def test_what_a_step_does() -> None:
     ("change", "says"),
     [
         ({"predicted": 0.0, "actual": 0.0, "output_change": 0.0}, "One step changes neither the loss nor the outputs."),
-        ({"actual": "inf"}, "One step and the loss is not finite; the gradient predicts −0.05."),
-        ({"actual": None}, "One step and the loss is not finite"),
-        ({"actual": -0.01}, "Loss −0.01 by one step; the gradient predicts −0.05: less than half of that happens."),
+        ({"actual": "inf"}, "After one step the loss is not finite; the gradient predicts −0.05."),
+        ({"actual": None}, "After one step the loss is not finite"),
+        ({"actual": -0.01}, "by −0.01; the gradient predicts −0.05: less than half of that happens."),
         ({"output_change": 0.998}, "Outputs change by 1 times their size."),
         ({"output_change": None}, "Outputs change by an unknown amount."),
         ({"output_change": 3.0}, "Outputs change by 3 times their size."),
         ({"output_change": "inf"}, "Outputs change by ∞ times their size."),
-        ({"moved": [["", 4.0], ["fc", 1.0]]}, "Weights move far: the model itself by 4 times their size in 10 steps."),
+        (
+            {"moved": [["", 4.0], ["fc", 1.0]]},
+            "the model itself move far: by 4 times their size in 10 steps.",
+        ),
     ],
 )
 def test_steps_of_every_kind(change: dict[str, Any], says: str) -> None:

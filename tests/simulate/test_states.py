@@ -45,7 +45,7 @@ def test_more_runs_leave_the_first_as_they_are() -> None:
         ({"layers": [7]}, "from 0 to 6"),
         ({"layers": []}, "from 0 to 6"),
         ({"layers": [1], "at": "middle"}, "expected 'post' or 'pre'"),
-        ({"layers": [1], "runs": 10**7}, "ask for fewer"),
+        ({"layers": [1], "runs": 10**7}, "request fewer"),
     ],
 )
 def test_bad_requests(options: dict[str, object], message: str) -> None:

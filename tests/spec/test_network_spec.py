@@ -77,7 +77,7 @@ def test_what_does_not_fit_is_refused_with_the_reason(fields: dict[str, object],
     ("fields", "message"),
     [
         ({"over": "time"}, "unknown norm.over 'time'; expected one of batch, features, groups"),
-        ({"recenter": False, "rescale": False}, "neither recentres nor rescales; expected one of them at least"),
+        ({"recenter": False, "rescale": False}, "neither recentres nor rescales; expected at least one of them"),
         ({"eps": -1.0}, "norm.eps is -1.0; expected a number of at least 0"),
         ({"groups": 4}, "norm.groups is 4 over 'batch'; expected 1"),
         ({"rescale": False, "eps": 1e-5}, "but does not rescale"),

@@ -98,7 +98,7 @@ def test_tailored_leaky_relu(depth: int, value: float) -> None:
         (lambda: shape_activation("step", 10, output_slope=1.5), "jumps"),
         (lambda: tailored_leaky_relu(3, 0.999), "at most"),
         (lambda: tailored_leaky_relu(0), "depth must be a whole number"),
-        (lambda: tailored_leaky_relu(10, 0.1, input_cosine=0.5), "asked for 0.1"),
+        (lambda: tailored_leaky_relu(10, 0.1, input_cosine=0.5), "got 0.1"),
     ],
 )
 def test_impossible_targets_are_named(call: object, message: str) -> None:

@@ -5,7 +5,7 @@
 # ## A claim
 #
 # "Quantity relation bound, for every instance that meets the hypotheses." You give instances; the check tries them, a
-# search pushes towards the worst, and a violation has to survive 50 digits before it is called one.
+# search pushes towards the worst, and a violation counts only if it persists at 50 digits.
 
 import numpy as np
 

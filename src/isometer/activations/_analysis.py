@@ -212,7 +212,7 @@ class Analysis:
         if not math.isfinite(found.value):
             raise InfiniteMomentError(
                 f"a moment of {self.phi.name} is infinite, or too large for floating point — use a function without "
-                "poles that grows slower than exp(x²/4)"
+                "poles that grows more slowly than exp(x²/4)"
             )
         return found
 

@@ -112,7 +112,7 @@ def gaussian_extent(
                     raise ActivationError(f"{name} is NaN at x = {side * grid[known]:.4g}; it overflows internally")
                 raise InfiniteMomentError(
                     f"the second moment E φ(X)² of {name} is infinite (or too close to it to compute): φ(x)² times the "
-                    f"Gaussian density does not fall up to x = {end:.4g} — use a function that grows slower than "
+                    f"Gaussian density does not fall up to x = {end:.4g} — use a function that grows more slowly than "
                     "exp(x²/4), or clip its argument"
                 )
             reach.append(float(grid[last]) + 0.5)

@@ -1,23 +1,26 @@
-"""What every command has: `-h`, examples on lines of their own, and options that keep their older names."""
+"""What every command has: `-h`, examples on lines of their own, and a word about options that were renamed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import typer
 from typer.core import TyperCommand
 
+from isometer.errors import IsometerError
+
 Function = TypeVar("Function", bound=Callable[..., Any])
-OLDER_NAMES = {
+RENAMED = {
     "--inputs": "--input",
     "--data": "--input",
     "--n": "--batch",
     "--residual": "--gamma",
     "--bias": "--bias-variance",
+    "--spec": "--network",
 }
-"""Names that options had before each thing had one name; commands still take them, and their help does not say so."""
+"""Names that options no longer have; the error of a command that has the new one says so."""
 _EXAMPLE = re.compile(r"\[bold\](isometer .*?)\[/\]\s*(\([^)]*\))?", re.S)
 _HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -34,9 +37,40 @@ class Command(TyperCommand):
             self.epilog = "\n  ".join(["[bold]Examples[/]", *examples])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, with older names of options replaced."""
+        """Parse, unless an option has a name that it no longer has."""
         known = {name for parameter in self.params for name in (*parameter.opts, *parameter.secondary_opts)}
-        return super().parse_args(ctx, list(renamed(args, known, OLDER_NAMES)))
+        check_names(args, known)
+        return super().parse_args(ctx, args)
+
+
+def check_names(args: list[str], known: set[str]) -> None:
+    """Refuse names of options that were renamed, and a file where the number of samples should be.
+
+    Args:
+        args: what the user typed.
+        known: the options of the command.
+
+    Raises:
+        IsometerError: with the new name.
+
+    Example:
+        >>> check_names(["--bias=0.1"], {"--bias-variance"})
+        Traceback (most recent call last):
+        isometer.errors.IsometerError: --bias is not an option; expected --bias-variance — write --bias-variance=0.1
+        >>> check_names(["--data", "digits"], {"--data"})
+    """
+    for one, following in zip(args, [*args, ""][1:], strict=True):
+        name, equals, value = one.partition("=")
+        new = RENAMED.get(name, "")
+        if name not in known and new in known:
+            text = f"{new}={value}" if equals else f"{new} {following}".rstrip()
+            raise IsometerError(f"{name} is not an option; expected {new} — write {text}")
+        if name == "--batch" and {"--batch", "--input"} <= known:
+            value = value if equals else following
+            if value and not value.startswith("-") and not any(letter.isdecimal() for letter in value.split(".")[0]):
+                raise IsometerError(
+                    f"--batch is {value!r}; expected a number of samples — a file or a data set goes to --input {value}"
+                )
 
 
 def without_examples(text: str) -> tuple[str, list[str]]:
@@ -61,19 +95,6 @@ def without_examples(text: str) -> tuple[str, list[str]]:
 def _escaped(text: str) -> str:
     """Rich reads square brackets as markup."""
     return text.replace("[", r"\[")
-
-
-def renamed(args: Iterable[str], known: set[str], older: Mapping[str, str]) -> Iterable[str]:
-    """Arguments with older names of options replaced, where a command has the newer one and not the older.
-
-    Example:
-        >>> list(renamed(["--n", "5", "--data=mnist"], {"--batch", "--data"}, OLDER_NAMES))
-        ['--batch', '5', '--data=mnist']
-    """
-    for one in args:
-        name, equals, value = one.partition("=")
-        new = older.get(name, "")
-        yield f"{new}{equals}{value}" if name not in known and new in known else one
 
 
 class CommandGroup(typer.Typer):

@@ -59,7 +59,7 @@ Budget = Annotated[
     EXAMINATION(
         "--budget",
         metavar="SECONDS",
-        help="Time for the diagnosis, and again for --treat. By default the whole test runs, ten minutes at most.",
+        help="Time for the diagnosis, and again for --treat. By default the whole test runs, at most ten minutes.",
     ),
 ]
 Kernel = Annotated[

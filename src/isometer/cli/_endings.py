@@ -90,7 +90,7 @@ def _explained(problem: BaseException) -> tuple[list[str], int]:
         return [_error("not enough memory — choose a smaller width, batch, depth or number of runs")], ERROR
     if isinstance(problem, OSError):
         where = f" ({problem.filename})" if problem.filename else ""
-        return [_error(f"{problem.strerror or problem}{where} — check the path, space and rights")], ERROR
+        return [_error(f"{problem.strerror or problem}{where} — check the path, free space and permissions")], ERROR
     what = _one_line(f"{type(problem).__name__}: {_text(problem)}")
     if _debug:
         return [_error(f"a bug in isometer, please report it: {what}")], BUG

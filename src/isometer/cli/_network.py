@@ -63,9 +63,6 @@ NetworkText = Annotated[
         "expression such as repeat(dense > act('relu'), 10). Parsed, never executed.",
     ),
 ]
-SpecFile = Annotated[
-    Path | None, NETWORK("--spec", metavar="FILE.json", help="The older name of --network FILE.", hidden=True)
-]
 Width = Annotated[int, NETWORK("--width", metavar="D", help="Features per layer.")]
 Depth = Annotated[int, NETWORK("--depth", metavar="L", help="Number of layers.")]
 ActivationText = Annotated[
@@ -75,6 +72,7 @@ NormName = Annotated[
     str,
     NETWORK(
         "--norm",
+        metavar="NORM",
         help="none, layer, rms, batch, batch-rescale, batch-recenter (and unit, whiten, group:K) in each layer.",
     ),
 ]
@@ -98,8 +96,8 @@ Gain = Annotated[
     NETWORK(
         "--gain",
         metavar="G",
-        help="Factor of the weights. forward, the default, keeps signals of unit variance: 1/√E φ², or 1 where a norm "
-        "follows the activation. Laws with a size of their own (he, pytorch, …) have 1.",
+        help="Factor of the weights. The default, forward, keeps signals at unit variance: 1/√E φ², or 1 where a norm "
+        "follows the activation. Laws that set their own size (he, pytorch, …) have gain 1.",
     ),
 ]
 BiasVariance = Annotated[float, NETWORK("--bias-variance", metavar="V", help="Variance of Gaussian biases.")]
@@ -166,7 +164,6 @@ class _Frame:
     """What a network has beside its layer; a class of its own so that these options come first in the help."""
 
     network: NetworkText = None
-    spec: SpecFile = None
     width: Width = 100
     depth: Depth = 50
     activation: ActivationText = "relu"
@@ -180,26 +177,21 @@ class NetworkOptions(LayerOptions, _Frame):
     @property
     def brings_its_own(self) -> bool:
         """Whether the network is not one of the short options."""
-        return self.network is not None or self.spec is not None
+        return self.network is not None
 
     def made(self, features: int | None = None) -> Spec:
         """The network, for an input of so many features; of `--width` features unless the network says."""
-        if not self.brings_its_own:
+        if self.network is None:
             return self.chain(features)
-        if self.network is not None and self.spec is not None:
-            raise IsometerError("--network and --spec name a network each; expected one of them — drop --spec")
-        self.check_alone(*(["width"] if says_width(str(self.network or self.spec)) else []))
-        if self.spec is not None or Path(str(self.network)).suffix == ".json":
+        self.check_alone(*(["width"] if says_width(self.network) else []))
+        if Path(self.network).suffix == ".json":
             return self._read
-        assert self.network is not None
         return network_from(self.network, self.width if features is None else features)
 
     @cached_property
     def _read(self) -> Spec:
         """The network of a file, read once: what there is to tell of it is told once."""
-        if self.spec is not None:
-            tell("--spec FILE is the older name of --network FILE")
-        return network_from(str(self.spec or self.network), self.width, file=True)
+        return network_from(str(self.network), self.width, file=True)
 
     def stack(self, features: int) -> Spec:
         """The network for kernels, which put an input layer before a skip connection and take any depth."""
@@ -248,7 +240,7 @@ class InputOptions:
 
     def features_of(self, network: NetworkOptions) -> int | None:
         """How many features samples need, where a network of one's own says so."""
-        if not network.brings_its_own or not says_width(str(network.network or network.spec)):
+        if network.network is None or not says_width(network.network):
             return None
         shape = network.made().shape
         return shape.width * shape.positions

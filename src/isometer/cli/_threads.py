@@ -43,7 +43,7 @@ def few_at_the_start(arguments: list[str]) -> Iterator[None]:
 
 def _asked(arguments: list[str]) -> int | None:
     """What `--threads` says; what is wrong with it is told when it is parsed."""
-    for one, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for one, following in zip(arguments, [*arguments, ""][1:], strict=True):
         text = following if one == OPTION else one.removeprefix(f"{OPTION}=") if one.startswith(f"{OPTION}=") else ""
         if text.isdecimal() and 1 <= int(text[:9]) <= MOST:
             return int(text)

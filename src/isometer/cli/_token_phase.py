@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from isometer.cli._network import InputOptions, NetworkOptions, attends, check_folders, network_from, tell
-from isometer.cli._shared import console, emit, progress_bar
+from isometer.cli._shared import console, emit, next_step, progress_bar, tell_file
 from isometer.errors import IsometerError
 
 if TYPE_CHECKING:
@@ -66,7 +66,13 @@ def token_phase(
         return
     from isometer.report._transformers import token_diagram_card
 
-    console().print(token_diagram_card(found, across.name, along.name))
+    page = console()
+    page.print(token_diagram_card(found, across.name, along.name))
+    if plot is None:
+        next_step(page, "the same with --plot plane.png")
+    else:
+        tell_file(page, "picture", plot)
+        next_step(page, "isometer solve qk-gain --help: where attention collapses")
 
 
 def _plane(text: str, network: NetworkOptions, x: str, y: str) -> Callable[[float, float], Spec]:

@@ -55,7 +55,7 @@ def print_table(found: dict[str, Any], half: str) -> None:
         if one["batch"] == "fresh":
             page.print(
                 f"{one['optimizer']}: {_percent(one['found'])} of the sick are found; {_percent(one['alarms'])} of "
-                f"those that train are called sick, of architectures of transformers {_share(one['library'])} "
+                f"those that train are called sick; among architectures of transformers, {_share(one['library'])} "
                 f"({_share(one['library_sound'])} without a fault)",
                 highlight=False,
             )
@@ -90,8 +90,9 @@ def print_explained(found: dict[str, Any]) -> None:
 
 
 def _percent(one: dict[str, Any]) -> str:
-    """`90% (80% to 95%)`."""
-    return f"{one['found'] / one['of']:.0%} ({one['low']:.0%} to {one['high']:.0%})" if one["of"] else "none"
+    """`90 % (80 to 95 %)`."""
+    found, low, high = 100 * one["found"] / max(one["of"], 1), 100 * one["low"], 100 * one["high"]
+    return f"{found:.0f} % ({low:.0f} to {high:.0f} %)" if one["of"] else "none"
 
 
 def _share(one: dict[str, Any]) -> str:

@@ -92,7 +92,8 @@ def explain(
         page.print(f"from cosine {cosine:g} to [bold]{path[-1]:.6g}[/] after {depth} layers", highlight=False)
     if plot is not None:
         tell_file(page, "picture", plot)
-    next_step(page, f"isometer predict --activation {shlex.quote(card.activation.name)}")
+    same = ", with the same options" if layer.given else ""
+    next_step(page, f"isometer predict --activation {shlex.quote(card.activation.name)}{same}")
 
 
 def _explain_network(

@@ -69,7 +69,7 @@ def _tour(out: Path) -> None:
         predicted[name] = card.kernel.iterate(_COSINE, _DEPTH).cosine
         measured = float(summarize(simulated[name])["mean_cosine"].sel(statistic="mean", layer=_DEPTH))
         page.print(
-            f"   {name:<18} cosine at layer {_DEPTH}: theory {predicted[name][-1]:.3f}, simulated {measured:.3f}",
+            f"   {name:<18} cosine at layer {_DEPTH}: theory {predicted[name][-1]:.3f}, simulated {measured:z.3f}",
             highlight=False,
         )
     for norm in ("none", "batch"):

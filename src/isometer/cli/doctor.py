@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,19 +48,7 @@ GALLERY = (
 UNHEALTHY, UNDECIDED = 1, 3
 
 
-class DoctorCommand(OptionalTreat):
-    """`--batch FILE` is an older name of `--input FILE`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, with a file after --batch taken for what it is."""
-        named = list(args)
-        for index, (name, value) in enumerate(itertools.pairwise(args)):
-            if name == "--batch" and not value.lstrip("+-").isdecimal():
-                named[index] = "--input"
-        return super().parse_args(ctx, named)
-
-
-@app.command(cls=DoctorCommand)
+@app.command(cls=OptionalTreat)
 @takes_options
 def doctor(
     options: ExaminationOptions,
@@ -256,7 +243,7 @@ def _next(document: dict[str, Any], target: str, html: Path | None) -> str:
     if document.get("treatment") is not None:
         return "put the lines above into your code, or add --save treated.safetensors"
     if not document["trains"]:
-        return f"isometer doctor {target}"
+        return f"isometer doctor {target}, for the stress test"
     if document["healthy"] is not True:
         return f"isometer doctor {target} --treat"
     return "train it" if html is not None else f"isometer doctor {target} --html report.html"

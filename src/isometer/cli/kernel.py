@@ -150,11 +150,12 @@ def _wide_kernel(
         emit(_summary(spec, whole, last, diagnosis, several, words, kind.value))
         return
     from isometer.report._kernels import kernel_card
+    from isometer.report._numbers import rounded
 
     page = console()
     page.print(kernel_card(matrices[-1], checks, diagnosis, several, _name(spec)))
     page.print(Text(f"→ {words}", style="bold"))
-    page.print(Text(f"network: {whole}", style="dim"))
+    page.print(Text(f"network: {rounded(str(whole))}", style="dim"))
     for told in matrices[-1].warnings:
         page.print(f"[bold yellow]warning:[/] {told}", highlight=False)
     for label, target in (("picture", plot), ("kernel", out)):

@@ -149,7 +149,13 @@ def _plane(spec: Spec, x: str, y: str, points: int, square: float, plot: Path | 
     if as_json:
         emit({**plane.to_dict(), "mean_square": square})
         return
-    console().print(plane_card(plane))
+    page = console()
+    page.print(plane_card(plane))
+    if plot is None:
+        next_step(page, "the same with --plot plane.png")
+    else:
+        tell_file(page, "picture", plot)
+        next_step(page, "isometer solve --help: the value of one number at the edge of chaos")
 
 
 def _plain_layer(spec: Spec) -> ChainLayer | None:

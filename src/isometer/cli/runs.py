@@ -115,7 +115,7 @@ def show(folder: Folder, as_json: Json = False) -> None:
         page.print(f"[bold]{row['target']}[/] in {store.path}", highlight=False)
         for axis, values in row["axes"].items():
             page.print(f"  {axis} = {', '.join(map(str, values))}", highlight=False, markup=False, emoji=False)
-        options = ", ".join(f"{key}={value}" for key, value in row["options"].items() if value is not None)
+        options = ", ".join(f"{key}={_plain(value)}" for key, value in row["options"].items() if value is not None)
         page.print(f"  with {options or 'no further options'}", highlight=False, markup=False, emoji=False)
         page.print(f"  {row['done']} of {row['cells']} cells done, {row['failed']} failed; code {row['code']}")
         if not row["current"]:
@@ -123,6 +123,11 @@ def show(folder: Folder, as_json: Json = False) -> None:
     tell_failures(failures)
     whole = all(row["current"] and not row["missing"] for row in rows)
     next_step(page, f"isometer runs {'verify' if whole else 'resume'} {store.path}")
+
+
+def _plain(value: Any) -> Any:
+    """An option as it was typed, where JSON has no number for it."""
+    return value["$number"] if isinstance(value, dict) and "$number" in value else value
 
 
 @runs_app.command()

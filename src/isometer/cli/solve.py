@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from isometer.solvers import Answer
 
 
-class UnknownChoice(StrEnum):
+class SolveFor(StrEnum):
     depth = "depth"
     gain = "gain"
     gamma = "gamma"
@@ -49,8 +49,8 @@ _OF_TOKENS = ("skip", "branch", "qk-gain", "deepnorm")
 @takes_options
 def solve(
     unknown: Annotated[
-        UnknownChoice,
-        typer.Argument(metavar="UNKNOWN", help=f"What to solve for: {', '.join(UnknownChoice)}.", show_choices=False),
+        SolveFor,
+        typer.Argument(metavar="WHAT", help=f"What to solve for: {', '.join(SolveFor)}.", show_choices=False),
     ],
     network: NetworkOptions,
     data: InputOptions,
@@ -132,8 +132,8 @@ def solve(
     if entropy is not None or update is not None:
         raise IsometerError(f"--entropy and --update apply to transformers, not to {unknown.value} — drop them")
     with allowing(memory, time), status("solving"):
-        of_depth = unknown is UnknownChoice.depth
-        if unknown is UnknownChoice.gamma and not network.brings_its_own and math.isinf(network.gamma):
+        of_depth = unknown is SolveFor.depth
+        if unknown is SolveFor.gamma and not network.brings_its_own and math.isinf(network.gamma):
             network = replace(network, gamma=1.0)  # a skip connection, whose strength is solved for
         inputs, gram = _inputs(network, data, kernel=condition is not None, needed=of_depth)
         features = network.width if inputs is None else inputs.shape[-1]
@@ -196,7 +196,7 @@ def _band(text: str, option: str) -> tuple[float, float]:
 def _curve(text: str) -> Any:
     from isometer.run import parse_axes
 
-    known = {name.replace("-", "_"): name for name in list(UnknownChoice) if name != "depth"}
+    known = {name.replace("-", "_"): name for name in list(SolveFor) if name != "depth"}
     typed = text.partition("=")[0].strip().replace("-", "_")
     if typed not in known:
         raise unknown_name("number of a network", typed, known)

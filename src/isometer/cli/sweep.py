@@ -87,10 +87,10 @@ def make_job(name: str, target: SweepTarget, texts: list[str], options: Mapping[
         key: [converted(key, text, allowed[key]) for text in values]
         for key, values in parse_axes(texts, allowed).items()
     }
-    own = next((name for name in ("network", "spec") if options.get(name) is not None), None)
-    fixed = [key for key in axes if key in SHORT or (key == "width" and own and says_width(str(options[own])))]
+    own = options.get("network")
+    fixed = [key for key in axes if key in SHORT or (key == "width" and own and says_width(own))]
     if own is not None and fixed:
-        raise IsometerError(f"the grid varies {fixed[0]!r}, which --{own} fixes — drop one of them")
+        raise IsometerError(f"the grid varies {fixed[0]!r}, which --network fixes — drop one of them")
     plain_axes = {key: [_coordinate(value) for value in values] for key, values in axes.items()}
     typed = {key: dict(zip(plain_axes[key], values, strict=True)) for key, values in axes.items()}
     check = function_named(target.check)

@@ -88,12 +88,14 @@ def list_families(as_json: Json = False) -> None:
         )
         return
     table = Table(title="Families", title_justify="left", box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
-    for column in ("family", "round", "half", "source and its own faults"):
-        table.add_column(column, no_wrap=column in ("family", "half"))
+    for column in ("family", "round", "half", "source"):
+        table.add_column(column, no_wrap=column != "source")
+    own: dict[str, int] = {}
     for one in known.values():
         half = "sealed" if one.sealed else "development"
-        own = "\n".join([one.source, *sorted(one.structural)])
-        table.add_row(one.name, str(one.round), half, Text(own))
+        table.add_row(one.name, str(one.round), half, Text(one.source))
+        for name in one.structural:
+            own[name] = own.get(name, 0) + 1
     page = console()
     page.print(table)
     faults = Table(
@@ -106,6 +108,8 @@ def list_families(as_json: Json = False) -> None:
     for name, about in SIZES.items():
         faults.add_row(name, "size", about)
     page.print(faults)
+    counts = "; ".join(f"{name} × {own[name]}" for name in sorted(own))
+    page.print(Text(f"Faults that only some families can have, with the number of families: {counts}"))
     sealed = sum(one.sealed for one in known.values())
     page.print(
         f"{len(known)} families, {sealed} of them sealed; {len(FAULTS) + len(SIZES)} faults that any family can have."

@@ -147,7 +147,7 @@ def _read_safetensors(path: Path, size: int, label: str, wanted: Wanted) -> dict
     for array in arrays.values():
         check_dtype(array.dtype, label, wanted.kinds)
     if not arrays:
-        raise IsometerError(f"{label} holds no tensors; expected one at least — save it again")
+        raise IsometerError(f"{label} holds no tensors; expected at least one — save it again")
     return arrays
 
 
@@ -163,5 +163,5 @@ def tensor_names(file: Any, label: str) -> list[str]:
     """Names in an open safetensors file, if they are not absurdly many."""
     names = list(file.keys())
     if len(names) > _TENSORS:
-        raise IsometerError(f"{label} holds {len(names)} tensors; expected {_TENSORS} at most — save it in parts")
+        raise IsometerError(f"{label} holds {len(names)} tensors; expected at most {_TENSORS} — save it in parts")
     return names

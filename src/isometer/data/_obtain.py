@@ -181,7 +181,7 @@ def _download(address: str, target: Path, progress: Progress | None) -> Path:
         reason = getattr(problem, "reason", problem)
         raise IsometerError(f"cannot reach {address!r}: {reason} — check the network and the address") from None
     if expected is not None and done != expected:
-        raise IsometerError(f"{address!r} sent {done} of {expected} bytes; the transfer broke off — try again")
+        raise IsometerError(f"{address!r} sent {done} of {expected} bytes; the transfer was interrupted — try again")
     return target
 
 

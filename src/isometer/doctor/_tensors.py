@@ -178,7 +178,7 @@ def _torch_load(path: Path, size: int, label: str, sizes: set[int] | None) -> An
         taken += storage.nbytes()
         # A tensor that is larger than its member would go on with the bytes of the next.
         if taken > size if sizes is None else storage.nbytes() not in sizes:
-            raise _not_data(label, "a tensor has another size than its header says")
+            raise _not_data(label, "the size of a tensor is not the one in its header")
         return storage
 
     try:
@@ -235,7 +235,7 @@ def _tensor(array: np.ndarray[Any, Any], label: str) -> torch.Tensor:
             raise IsometerError(f"{label} holds {array.max()}; expected integers below 2^63 — save them as int64")
         array = array.astype(np.int32 if size == 2 else np.int64)
     elif kind == "c" and size > 16:
-        raise IsometerError(f"{label} holds {array.dtype}; expected complex128 at most — convert it")
+        raise IsometerError(f"{label} holds {array.dtype}; expected at most complex128 — convert it")
     return torch.from_numpy(array.copy(order="C"))
 
 

@@ -33,7 +33,7 @@ _PRECISE = 1e-4  # of the eigenvalue, at which Lanczos steps end
 
 @dataclass(frozen=True)
 class StableRate:
-    """The largest rate at which an optimizer is stable in the quadratic that a loss is near the model.
+    """The largest rate at which an optimizer is stable in the quadratic approximation of a loss at the model.
 
     Example:
         >>> import torch

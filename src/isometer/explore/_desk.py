@@ -350,7 +350,7 @@ class Desk:
         return next(filter(None, told), "")
 
     def close(self) -> None:
-        """End all processes; what is waited for has no answer."""
+        """End all processes; pending requests get no answer."""
         with self._arrived:
             self._closed = True
             for ticket in self._latest.values():

@@ -131,7 +131,7 @@ def mean_angle_deg(representation: Array | None = None, *, gram: Array | None = 
     """Average angle in degrees over pairs of different samples.
 
     The mean of `arccos ρ_ij`; nearly parallel samples get `2 arctan(‖u − v‖ / ‖u + v‖)` of their unit vectors, which
-    does not lose digits. From a Gram matrix angles below about `√ε` cannot be told from 0.
+    does not lose digits. From a Gram matrix angles below about `√ε` cannot be distinguished from 0.
 
     Args:
         representation: `(…, n, d)`; or

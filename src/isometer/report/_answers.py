@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from isometer.report._numbers import number
+from isometer.report._numbers import number, rounded
 
 if TYPE_CHECKING:
     from isometer.solvers import Answer
@@ -29,7 +29,9 @@ def print_answer(page: Console, answer: Answer) -> None:
     """
     page.print(Text(f"→ {answer.conclusion}", style="bold green" if answer.value is not None else "bold yellow"))
     if answer.rows:
-        table = Table(box=SIMPLE, title=answer.question, title_justify="left")
+        head = answer.question[:1]
+        page.print(Text((head.upper() if head.isascii() else head) + answer.question[1:] + ":"))
+        table = Table(box=SIMPLE, padding=(0, 1))
         for column in answer.columns:
             table.add_column(column, justify="right")
         for row in answer.rows:
@@ -41,11 +43,11 @@ def print_answer(page: Console, answer: Answer) -> None:
         page.print(Text(f"published: {one.paper}, {one.reference}: {words}", style="dim"))
     if answer.check is not None:
         page.print(Text(answer.check.sentence, style="green" if answer.check.agrees else "bold red"))
-    page.print(Text(f"network: {answer.network}", style="dim"))
-    page.print(Text(f"next: {answer.next_step}", style="dim"))
+    page.print(Text(f"network: {rounded(answer.network)}", style="dim"))
+    page.print(Text(f"next: {rounded(answer.next_step)}", style="dim"))
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, int):
         return str(value)
-    return number(value, 6) if value is None or isinstance(value, float) else str(value)
+    return number(value, 6, beside=1.0) if value is None or isinstance(value, float) else str(value)

@@ -66,7 +66,7 @@ _DECIMALS = {"mean_abs_cosine": 3, _TOKENS: 3, "effective_rank": 1, "gradient_lo
 _NOTES = {
     _TOKENS: "tokens: |cos| of tokens",
     "gradient_log_norm": "grad: log₁₀ ‖∂loss/∂W‖",
-    GAIN_RATIO: "gain: over the principled one",
+    GAIN_RATIO: "gain: relative to the principled gain",
 }
 
 
@@ -127,7 +127,7 @@ def print_report(console: Console, report: Mapping[str, Any], *, layers: int | N
 
 
 def report_screen(report: Mapping[str, Any], *, lines: int = 22) -> str:
-    """What `repr` says of a report: verdict, causes and the names of findings, a screen of 80 columns at most.
+    """What `repr` says of a report: verdict, causes and the names of findings, at most a screen of 80 columns.
 
     Example:
         >>> print(report_screen({"schema": 1, "model": "tiny", "mode": "eval", "healthy": True, "summary": "Fine.",
@@ -267,7 +267,7 @@ def _print_advice(console: Console, report: Mapping[str, Any]) -> None:
         if index == 1 and one.code:
             console.print(Padding(Text(printable_lines(one.code), style="cyan"), (0, 0, 0, 6)))
     if len(every) > _ADVICE:
-        _print_dim(console, [f"{len(every) - _ADVICE} more in the report of --html"])
+        _print_dim(console, [f"{len(every) - _ADVICE} more in the page that --html writes"])
 
 
 def _print_kernel(console: Console, kernel: Mapping[str, Any] | None) -> None:
@@ -328,11 +328,11 @@ def _print_layers(
     console.print(Padding(table, (1, 0, 0, 0)))
     notes = [_NOTES[name] for name, _ in shown if name in _NOTES]
     if findings:
-        notes.append("flags: findings")
+        notes.append("flags: numbers of findings")
     if notes:
         console.print(Text("; ".join(notes), style="dim"))
     if left_out:
-        console.print(Text(f"… {left_out} more, use --json or --html"))
+        console.print(Text(f"… {left_out} more layers: --layers {len(rows)} shows all", style="dim"))
 
 
 def _ends(count: int, limit: int | None) -> tuple[list[int], int]:

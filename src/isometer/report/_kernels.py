@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from isometer.report._numbers import number
+from isometer.report._numbers import number, rounded
 from isometer.report._pictures import PALETTE, legend_below, new_figure
 from isometer.theory.chains import PhasePlane, Settled
 from isometer.theory.kernels._conditioning import BoundCheck
@@ -61,7 +61,11 @@ def kernel_card(
     parts: list[RenderableType] = [facts, Text("Eigenvalues are those of the kernel over its largest diagonal entry.")]
     if curve:
         parts.append(_curve_table(curve))
-    if checks:
+    reasons = {check.reason for check in checks if not check.applies}
+    if checks and len(reasons) == 1 and not any(check.applies for check in checks):
+        names = ", ".join(check.reference for check in checks)
+        parts.append(Text(f"No published bound applies ({names}): {reasons.pop()}.", style="dim"))
+    elif checks:
         parts.append(_bounds_table(checks))
     if diagnosis is not None:
         parts.append(Text(diagnosis.text, style="bold yellow"))
@@ -71,7 +75,7 @@ def kernel_card(
 
 
 def _curve_table(curve: Sequence[KernelMatrix]) -> Table:
-    table = Table(box=SIMPLE, title="over depth", title_justify="left")
+    table = Table(box=SIMPLE, padding=(0, 1), title="over depth", title_justify="left")
     for column in ("depth", "condition number", "smallest eigenvalue", "effective rank", "log of the diagonal"):
         table.add_column(column, justify="right")
     for kernel in curve:
@@ -83,7 +87,7 @@ def _curve_table(curve: Sequence[KernelMatrix]) -> Table:
 
 
 def _bounds_table(checks: Sequence[BoundCheck]) -> Table:
-    table = Table(box=SIMPLE, title="bounds as printed", title_justify="left")
+    table = Table(box=SIMPLE, padding=(0, 1), title="published bounds, as printed", title_justify="left")
     for column in ("statement", "about", "bound", "measured", ""):
         table.add_column(column)
     for check in checks:
@@ -181,14 +185,14 @@ def phase_card(diagram: PhaseDiagram) -> Panel:
         >>> "chaotic" in page.getvalue()
         True
     """
-    table = Table(box=SIMPLE)
-    for column in ("σ_w²", "σ_b²", "phase", "q*", "χ", "c*", "ξ of q", "ξ of cosines"):
-        table.add_column(column, justify="left" if column == "phase" else "right")
+    table = Table(box=SIMPLE, padding=(0, 1))
+    for column in ("σ_w²", "σ_b²", "phase", "q*", "χ", "c*", "ξ of q", "ξ of c"):
+        table.add_column(column, justify="left" if column == "phase" else "right", no_wrap=True)
     for p in diagram.table:
         table.add_row(
-            number(p.weight_variance, 5), number(p.bias_variance, 5), Text(p.phase, style=_COLOURS[p.phase]),
-            number(p.variance, 5), number(p.chi, 5), number(p.cosine, 5), number(p.length_scale, 4),
-            number(p.correlation_scale, 4),
+            number(p.weight_variance, 4), number(p.bias_variance, 4), Text(p.phase, style=_COLOURS[p.phase]),
+            number(p.variance, 4, beside=1.0), number(p.chi, 4, beside=1.0), number(p.cosine, 4, beside=1.0),
+            number(p.length_scale, 4), number(p.correlation_scale, 4),
         )  # fmt: skip
     edge = diagram.edge
     if edge.weight_variance.size == 0:
@@ -201,22 +205,26 @@ def phase_card(diagram: PhaseDiagram) -> Panel:
         if math.isfinite(edge.weight_at(middle)):
             words += f", {number(edge.weight_at(middle), 6)} at σ_b² = {number(middle, 4)}"
         words += "."
-    legend = "q*: variance of pre-activations; c*: the cosine that all pairs approach; ξ: layers per factor e."
+    legend = (
+        "q*: variance of pre-activations; c*: the cosine that all pairs approach; ξ: layers in which the distance "
+        "to them falls by a factor e."
+    )
     notes = [Text(words), Text(legend, style="dim")]
     title = f"Order and chaos of {diagram.activation}: dense > act"
     return Panel(Group(table, *notes), title=title, title_align="left", border_style="blue")
 
 
 def point_line(network: str, point: Settled) -> Text:
-    """Where a network is, in a line.
+    """Where a network is: the verdict, and the network that it is about.
 
     Example:
         >>> from isometer.theory.chains import PhasePlane, Settled
-        >>> "χ = 1.2" in point_line("input(8) > dense", Settled(1.2, 1.0, 0.0, 0.9)).plain
-        True
+        >>> print(point_line("input(8) > dense", Settled(1.2, 1.0, 0.0, 0.9)).plain)
+        → χ = 1.2. Chaotic: nearby inputs separate to cosine 0 within about 9.49 layers, and squared gradients grow ...
+        network: input(8) > dense
     """
-    head = f"→ {network}: χ = {number(point.chi, 5)}. " if not point.growing else f"→ {network}: "
-    return Text(head + point.verdict, style="bold")
+    head = "" if point.growing else f"χ = {number(point.chi, 5, beside=1.0)}. "
+    return Text.assemble((f"→ {head}{point.verdict}", "bold"), (f"\nnetwork: {rounded(network)}", "dim"))
 
 
 _COLOURS = {"ordered": "blue", "critical": "green", "chaotic": "yellow", "unbounded": "red"}
@@ -238,18 +246,21 @@ def plane_card(plane: PhasePlane) -> Panel:
         True
     """
     rows, columns = (np.unique(np.linspace(0, size - 1, _COLUMNS).astype(int)) for size in plane.chi.shape)
-    table = Table(box=SIMPLE, title=f"χ, {plane.x.name} across", title_justify="left")
+    table = Table(box=SIMPLE, title=f"χ; columns: {plane.x.name}", title_justify="left")
     table.add_column(plane.y.name, justify="right")
     for column in columns:
         table.add_column(number(float(plane.x_values[column]), 4), justify="right")
     for row in rows:
         cells = [plane.points[row][column] for column in columns]
-        values = [Text(number(cell.chi, 4), style=_COLOURS[cell.phase]) for cell in cells]
+        values = [Text(number(cell.chi, 4, beside=1.0), style=_COLOURS[cell.phase]) for cell in cells]
         table.add_row(number(float(plane.y_values[row]), 4), *values)
-    legend = Text.assemble(*[part for name, colour in _COLOURS.items() for part in ((name, colour), "  ")])
-    return Panel(
-        Group(table, legend), title=f"Order and chaos of {plane.network}", title_align="left", border_style="blue"
-    )
+    phases = [point.phase for row in plane.points for point in row]
+    shares = [(name, phases.count(name) / len(phases)) for name in _COLOURS if name in phases]
+    parts: list[tuple[str, str]] = [("→ ", "bold")]
+    for name, share in shares:
+        parts += [(name, _COLOURS[name]), (f" at {100 * share:.0f} % of the points  ", "")]
+    notes = [Text.assemble(*parts), Text(f"network: {rounded(plane.network)}", style="dim")]
+    return Panel(Group(table, *notes), title="Order and chaos", title_align="left", border_style="blue")
 
 
 def plane_picture(plane: PhasePlane) -> Figure:

@@ -177,7 +177,7 @@ def outlook_table(report: Mapping[str, Any]) -> OutlookTable:
     on = "fresh batches / on one repeated batch" if fresh else "one repeated batch"
     legend = (
         "probability: that it trains at the best rate found.",
-        f"learned: how far the loss fell from that of a constant answer (0 %) to none (100 %), on {on}.",
+        f"learned: progress of the loss from that of a constant answer (0 %) to zero (100 %), on {on}.",
         "reference: the same architecture, initialised by the book.",
     )
     return OutlookTable(tuple(headings), rows, tuple(str(one["verdict"]) for one in outlooks.values()), legend)
@@ -237,7 +237,7 @@ def step_words(report: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
         ...            "moved": [["head", 0.6]], "unmoved": ["0", "2"], "frozen": []}
         >>> for line in step_words({"stress": {"effects": {"sgd": effects}}})[0][1]:
         ...     print(line)
-        Loss +0.3 by one step; the gradient predicts −0.2: the step is too long. Outputs change by 50 %.
+        One step changes the loss by +0.3; the gradient predicts −0.2: the step is too long. Outputs change by 50 %.
         2 modules do not move in 10 steps: 0, 2.
     """
     effects = (report.get("stress") or {}).get("effects") or {}
@@ -252,14 +252,14 @@ def _loss_words(one: Mapping[str, Any]) -> str:
     if predicted == actual == change == 0:
         return "One step changes neither the loss nor the outputs."
     if not math.isfinite(actual):
-        return f"One step and the loss is not finite; the gradient predicts {_signed(predicted)}."
+        return f"After one step the loss is not finite; the gradient predicts {_signed(predicted)}."
     judged = ""
     if actual > 0 > predicted:
         judged = ": the step is too long"
     elif predicted < 0 and actual > 0.5 * predicted:
         judged = ": less than half of that happens"
     return (
-        f"Loss {_signed(actual)} by one step; the gradient predicts {_signed(predicted)}{judged}. "
+        f"One step changes the loss by {_signed(actual)}; the gradient predicts {_signed(predicted)}{judged}. "
         f"Outputs change by {_relative(change)}{' their size' if change >= 0.995 else ''}."
     )
 
@@ -281,7 +281,9 @@ def _moving(one: Mapping[str, Any]) -> str:
         first, second = (f"{_name(name)} by {_relative(change)}" for name, change in moved[:2])
         parts.append(f"Only one module moves: {first} in {steps} steps, the next, {second}.")
     elif moved and moved[0][1] >= 1:
-        parts.append(f"Weights move far: {_name(moved[0][0])} by {_relative(moved[0][1])} their size in {steps} steps.")
+        far = f"by {_relative(moved[0][1])} their size in {steps} steps"
+        whose = f"'{_name(moved[0][0])}'" if moved[0][0] else _name("")
+        parts.append(f"The weights of {whose} move far: {far}.")
     return " ".join(parts)
 
 

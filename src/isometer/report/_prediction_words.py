@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from isometer.metrics._catalogue import describe
 from isometer.report._doctor_metrics import where
+from isometer.report._numbers import rounded
 
 _LONGEST = 400  # characters of a network's text; all of it is in --json
-_FRACTION = re.compile(r"\d+\.\d{5,}(?:e[-+]?\d+)?")  # a measured number, which needs no 16 digits here
 
 
 def prediction_words(report: Mapping[str, Any]) -> list[str]:
@@ -25,7 +24,7 @@ def prediction_words(report: Mapping[str, Any]) -> list[str]:
     if found is None:
         reason = str(report.get("no_prediction") or "")
         return [f"No prediction: {reason}."] if reason else []
-    text = _FRACTION.sub(lambda number: f"{float(number.group()):.4g}", str(found.get("network") or ""))
+    text = rounded(str(found.get("network") or ""))
     lines = [f"Network: {text if len(text) <= _LONGEST else text[:_LONGEST] + ' …'}"] if text else []
     return [*lines, _inside(found)]
 

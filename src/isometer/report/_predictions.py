@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from isometer.metrics._catalogue import describe
-from isometer.report._numbers import number
+from isometer.report._numbers import number, spread
 from isometer.report._pictures import PALETTE, new_figure
-from isometer.report._trajectories import setting, told_layers
+from isometer.report._trajectories import gradient_fate, setting, told_layers
 from isometer.theory.prediction import Departure
 from isometer.trajectory import summarize
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SAMPLED = 1e-8  # errors beyond this are those of points, not of rounding
-_MATTERS = math.log(10.0)  # a factor of ten over the whole depth is worth a word
 
 
 def print_prediction(
@@ -47,10 +46,11 @@ def print_prediction(
     for start in range(0, len(names), together):
         _print_table(console, names[start : start + together], predicted, bands, summary)
     if bands:
-        console.print("∞: infinite width; this width: where 95 % of single networks of this width are", style="dim")
+        console.print("∞: infinite width; this width: the range of 95 % of networks of this width", style="dim")
     error = float(predicted.attrs.get("relative_error", 0.0))
     if error > _SAMPLED:
-        console.print(f"sampled expectations: errors of all layers add up to {number(error, 1)} at most", style="dim")
+        told = f"expectations are sampled: the errors of all layers add up to at most {number(error, 1)}"
+        console.print(told, style="dim")
     for line in band_lines(bands, predicted.sizes["layer"]):
         console.print(line, style="dim")
     for line in missing_lines(missing or {}):
@@ -88,7 +88,7 @@ def _print_table(
                 mean = float(summary[name].sel(statistic="mean").values[layer])
                 half = float(summary[name].sel(statistic="high").values[layer]) - mean
                 shown = math.isfinite(half) and half > 1e-9 * abs(mean)
-                cells.append(_cell(mean) + (f" ±{half:.1g}" if shown else ""))
+                cells.append(_cell(mean) + (f" {spread(half)}" if shown else ""))
         table.add_row(str(layer), *cells)
     console.print(table)
 
@@ -103,10 +103,10 @@ def band_lines(bands: Sequence[xarray.Dataset], layers: int) -> list[str]:
     for band in bands:
         if band.attrs["band_from"] == "simulation":
             names = ", ".join(describe(str(name)).heading for name in band.data_vars)
-            lines.append(f"this width by simulation, not theory: {band.attrs['draws']} networks, for {names}")
+            lines.append(f"this width: simulated, {band.attrs['draws']} networks, not theory, for {names}")
         elif band.attrs["band_until"] < layers - 1:
             lines.append(
-                f"the bands end at layer {band.attrs['band_until']}: beyond it fluctuations are as large "
+                f"the ranges end at layer {band.attrs['band_until']}: beyond it, fluctuations are as large "
                 "as the mean, and the expansion in 1/width does not apply"
             )
     return lines
@@ -125,11 +125,11 @@ def _band_cell(band: xarray.Dataset, name: str, layer: int) -> str:
 
 
 def _cell(value: float) -> str:
-    return "–" if math.isnan(value) else number(value, 4)
+    return "–" if math.isnan(value) else number(value, 4, beside=1.0)
 
 
 def statements(predicted: xarray.Dataset) -> list[str]:
-    """Where depth leads, in words.
+    """What happens at great depth, in words.
 
     Example:
         >>> from isometer import Spec
@@ -159,8 +159,8 @@ def statements(predicted: xarray.Dataset) -> list[str]:
     growth, depth = attributes["gradient_growth_per_layer"], predicted.sizes["layer"] - 1
     if math.isfinite(growth):
         total = growth * depth
-        word = "explode" if total > _MATTERS else "vanish" if total < -_MATTERS else "keep their size"
-        lines.append(f"Gradients {word} toward the input: ×{math.exp(growth):.4g} per layer at great depth.")
+        fate = gradient_fate(total)
+        lines.append(f"Gradients {fate} toward the input: ×{math.exp(growth):.4g} per layer at great depth.")
     return lines
 
 

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from isometer.metrics._catalogue import describe
-from isometer.report._numbers import number
+from isometer.report._numbers import number, rounded, spread
 from isometer.report._pictures import PALETTE, legend_below, new_figure
 from isometer.trajectory import summarize
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ROWS = (0, 1, 2, 5)
-_MATTERS = math.log(10.0)  # a factor of ten over the whole depth is worth a word
+_MATTERS = math.log(10.0)  # a factor of ten over the whole depth slows training
+_SAME = 0.1
 
 
 def told_layers(depth: int) -> list[int]:
@@ -37,7 +38,7 @@ def told_layers(depth: int) -> list[int]:
 def setting(dataset: xarray.Dataset) -> str:
     """One line that says what was simulated."""
     spec = json.loads(dataset.attrs["spec"])
-    what = str(spec["network"]) if "network" in spec else _chain_words(spec, dataset.sizes["layer"] - 1)
+    what = rounded(str(spec["network"])) if "network" in spec else _chain_words(spec, dataset.sizes["layer"] - 1)
     if dataset.attrs["engine"] == "theory":
         return f"{what} · theory"
     return f"{what} · {dataset.sizes['run']} runs, {dataset.attrs['engine']} engine"
@@ -69,8 +70,8 @@ def print_trajectory(console: Console, dataset: xarray.Dataset) -> None:
                 mean, low, high = (float(at.sel(statistic=s)) for s in ("mean", "low", "high"))
                 half = (high - low) / 2
                 visible = math.isfinite(half) and half > 1e-9 * abs(mean)  # less is rounding
-                spread = f" ±{half:.1g}" if visible else ""
-                cells.append(("–" if math.isnan(mean) else number(mean, 4)) + spread)
+                shown = "–" if math.isnan(mean) else number(mean, 4)
+                cells.append(f"{shown} {spread(half)}" if visible else shown)
             table.add_row(str(layer), *cells)
         console.print(table)
     for line in conclusions(summary):
@@ -104,12 +105,25 @@ def conclusions(summary: xarray.Dataset) -> list[str]:
         if math.isfinite(first - final):
             total = first - final
             rate = total / (last - 1)
-            word = "explode" if total > _MATTERS else "vanish" if total < -_MATTERS else "keep their size"
+            word = gradient_fate(total)
+            whole = f"×{math.exp(total):.3g}" if abs(total) < 9 else f"×10^{total / math.log(10):.0f}"
             lines.append(
                 f"Gradients {word} toward the input: ×{math.exp(rate):.4g} per layer, "
-                f"×10^{total / math.log(10):.1f} over {last} layers."
+                f"{whole} over {last} layers.".replace("^-", "^−")
             )
     return lines
+
+
+def gradient_fate(log_factor: float) -> str:
+    """What gradients do toward the input, given the logarithm of the factor over the whole depth.
+
+    Example:
+        >>> gradient_fate(0.0), gradient_fate(1.0), gradient_fate(5.0)
+        ('keep their size', 'stay within a factor of ten', 'explode')
+    """
+    if abs(log_factor) > _MATTERS:
+        return "explode" if log_factor > 0 else "vanish"
+    return "keep their size" if abs(log_factor) < _SAME else "stay within a factor of ten"
 
 
 def trajectory_picture(dataset: xarray.Dataset) -> Figure:

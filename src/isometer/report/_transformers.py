@@ -76,8 +76,8 @@ def token_diagram_card(diagram: TokenDiagram, x: str, y: str) -> Table:
     """
     shares = [f"{name} {100 * float((diagram.phase == k).mean()):.0f} %" for k, name in enumerate(PHASES)]
     shown = [one for k, one in enumerate(shares) if (diagram.phase == k).any()]
-    table = Table(box=SIMPLE, title=", ".join(shown))
-    for column in (x, y, "phase", "token cosine", "entropy", "tokens read", "log E ‖J‖²"):
+    table = Table(box=SIMPLE, padding=(0, 1), title=f"→ {', '.join(shown)}; at the corners:", title_justify="left")
+    for column in (x, y, "phase", "token cosine", "entropy", "tokens read", "log E‖J‖²"):
         table.add_column(column, justify="left" if column == "phase" else "right")
     for j in (0, -1):
         for i in (0, -1):
@@ -91,6 +91,6 @@ def token_diagram_card(diagram: TokenDiagram, x: str, y: str) -> Table:
                 number(float(diagram.x[i]), 4),
                 number(float(diagram.y[j]), 4),
                 PHASES[int(diagram.phase[j, i])],
-                *(number(float(values[j, i]), 5) for values in numbers),
+                *(number(float(values[j, i]), 4, beside=1.0) for values in numbers),
             )
     return table

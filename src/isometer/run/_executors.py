@@ -62,7 +62,7 @@ class Workers(ABC):
 
     @abstractmethod
     def stop(self, *, now: bool) -> None:
-        """End the workers; with `now` whatever they do."""
+        """End the workers; with `now`, without waiting for their work."""
 
 
 class Processes(Workers):

@@ -152,7 +152,7 @@ def _judge(store: Store, path: Path, wanted: set[str], codes: set[str]) -> tuple
 
 
 def clean_store(store: Store, *, unused: bool = False, dry: bool = False) -> list[FileReport]:
-    """Remove what is of no use: temporary files, damaged cells, leases of dead processes.
+    """Remove useless files: temporary files, damaged cells, leases of dead processes.
 
     Files that no run made are never removed, unless they have the name of a cell.
 
@@ -194,7 +194,7 @@ def _remove(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as problem:
-        raise StoreError(f"cannot remove {str(path)!r}: {problem.strerror} — check rights") from None
+        raise StoreError(f"cannot remove {str(path)!r}: {problem.strerror} — check permissions") from None
 
 
 def find_stores(folder: str | Path) -> Iterator[Store]:

@@ -161,7 +161,7 @@ def _check_averages(names: Sequence[str], data: dict[str, Floats], scalars: dict
     if bad:
         raise IsometerError(
             f"{bad[0]} is infinite or undefined along the chain and has no average — add a "
-            "normalisation, or ask for other metrics"
+            "normalisation, or choose other metrics"
         )
 
 

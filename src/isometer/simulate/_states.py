@@ -82,7 +82,7 @@ def representations(
     shapes = [spec.shape, *(shape for _, shape in islice(spec.executed_layers(), wanted[-1]))]
     count = runs * inputs.shape[-2] * sum(shapes[layer].width * shapes[layer].positions for layer in wanted)
     if count > _LARGEST:
-        raise IsometerError(f"{count} numbers would be returned; expected at most {_LARGEST} — ask for fewer layers")
+        raise IsometerError(f"{count} numbers would be returned; expected at most {_LARGEST} — request fewer layers")
     slots = chunk_size(spec, chosen, inputs, backward=False)
     states: list[list[np.ndarray[Any, Any]]] = [[] for _ in wanted]
     scales: list[list[np.ndarray[Any, Any]]] = [[] for _ in wanted]
@@ -115,6 +115,4 @@ def representations(
 def _check_widths(widths: Sequence[int], layers: Sequence[int]) -> None:
     if len(set(widths)) > 1:
         told = ", ".join(f"{width} at layer {layer}" for layer, width in zip(layers, widths, strict=True))
-        raise IsometerError(
-            f"the widths differ ({told}); representations of one width can be returned — ask for layers of one width"
-        )
+        raise IsometerError(f"the widths differ ({told}); expected equal ones — choose layers of one width")

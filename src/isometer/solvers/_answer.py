@@ -66,11 +66,12 @@ class Check:
     def sentence(self) -> str:
         """One line."""
         verdict = "agrees" if self.agrees else "does not agree"
-        return (
-            f"A simulation {verdict}: {self.quantity} is {self.simulated:.4g} ({self.low:.4g} … {self.high:.4g}) at "
-            f"width {self.width} over {self.runs} runs, theory says {self.predicted:.4g} (finite width may add "
-            f"{self.slack:.2g})."
+        told = (
+            f"A simulation {verdict}: at width {self.width}, {self.runs} runs, {self.quantity} is {self.simulated:.4g} "
+            f"({self.low:.4g} to {self.high:.4g}); theory says {self.predicted:.4g}, and finite width may add "
+            f"{self.slack:.2g}."
         )
+        return told.replace(" -", " −").replace("(-", "(−")
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def largest_depth(
             )
         return _gradients(spec, start, is_gram, low, high, limit)
     if len(start) < 2:
-        raise IsometerError("one sample has no cosines; expected two samples at least — pass a larger batch")
+        raise IsometerError("one sample has no cosines; expected at least two samples — pass a larger batch")
     return _cosines(spec, start, is_gram, low, high, limit)
 
 
@@ -97,13 +97,13 @@ def _cosines(spec: Spec, start: Floats, is_gram: bool, low: float, high: float, 
     if diverged >= 0:
         words = f"Depth {diverged - 1}: cosines are in the band, but the signal overflows in layer {diverged}."
         return Answer(
-            "depth", question, str(spec), diverged - 1, 0.0, words, "use the principled gain, or a norm", columns, shown
+            "depth", question, str(spec), diverged - 1, 0.0, words, "use --gain forward, or a norm", columns, shown
         )
     if ended:
         words = f"Any depth: the layers have settled, with cosines from {rows[-1][1]:.4g} to {rows[-1][2]:.4g}."
         return Answer("depth", question, str(spec), math.inf, 0.0, words, _NOTHING, columns, shown)
     words = f"At least {limit}: cosines are from {rows[-1][1]:.4g} to {rows[-1][2]:.4g} there, and still moving."
-    step = "look deeper with --most, or ask theory where they go: isometer predict"
+    step = "look deeper with --most, or see their limit with isometer explain"
     return Answer("depth", question, str(spec), float(limit), None, words, step, columns, shown)
 
 
@@ -117,7 +117,7 @@ def _grams(spec: Spec, start: Floats, is_gram: bool) -> tuple[list[Floats], int]
     return [gram for gram, _ in found.grams("post")], found.diverged
 
 
-_NOTHING = "nothing to do: depth is free"
+_NOTHING = "no action needed: any depth will do"
 
 
 def _extremes(gram: Floats) -> tuple[float, float]:
@@ -147,7 +147,7 @@ def _left(
         return Answer("depth", question, str(spec), None, None, words, "widen the band", columns, rows)
     depth = outside - 1
     words = f"Depth {depth}: in layer {outside} a {what} is {worst:.4g}, {side}."
-    step = "isometer explain says what the layers tend to; a skip connection (--gamma) or a norm changes it"
+    step = "isometer explain, with the same options, shows the limit; a skip connection (--gamma) or a norm changes it"
     solved = str(with_depth(spec, depth)) if depth else str(spec)
     return Answer("depth", question, solved, depth, 0.0, words, step, columns, rows)
 

@@ -159,7 +159,7 @@ def least_depth(spec: Spec, inputs: ArrayLike, *, condition: float, kind: Kind =
         >>> answer.value
         7
     """
-    target = real_number(condition, "the condition number", low=1.0, fix="ask for more than 1")
+    target = real_number(condition, "the condition number", low=1.0, fix="pass a number above 1")
     conditions = Conditions(spec, inputs, kind)
     depth = _least(conditions, lambda at: conditions.at(at) <= target)
     kernel = conditions.first.matrices[kind]
@@ -175,22 +175,23 @@ def least_depth(spec: Spec, inputs: ArrayLike, *, condition: float, kind: Kind =
         reason = f"No depth up to {looked} does: {what} is smallest at depth {best[0]}, {_said(best[1])}."
         if kernel.singular is not None:
             reason = f"No depth does: {kernel.singular.partition(' — ')[0]}."
-        step = "try an activation without a mean, such as normalized(relu), or norm layer after the activation"
+        step = "try an activation of mean zero, such as normalized(relu), or --norm layer --norm-position post"
         step = "drop the duplicates" if kernel.singular is not None else step
         return Answer("depth", question, str(spec), None, None, reason, step, _COLUMNS, shown, published=published)
     before = "" if depth == 1 else f" ({_said(conditions.at(depth - 1))} at depth {depth - 1})"
     error = _depth_error(conditions, depth, target)
     words = f"Depth {depth} is enough: {what} is {_said(conditions.at(depth))}{before}."
     if error > 0.0:
-        sure = "nothing is sure" if math.isinf(error) else f"{error:.0f} more or less may be"
-        words = f"Depth {depth} is enough, or {sure}: {what} is {_said(conditions.at(depth))}{before}, with an error."
+        sure = "the error of the kernel leaves it open" if math.isinf(error) else f"{error:.0f} layers more or fewer"
+        words = f"Depth {depth} is enough, or {sure}: {what} is {_said(conditions.at(depth))}{before}."
     known = [one for one in published if one.depth is not None]
     if known:
         asked = min(known, key=lambda one: one.depth or 0)
         words += f" The published bound ({asked.paper}, {asked.reference}) needs depth {asked.depth}."
     solved = with_depth(spec, depth)
     return Answer(
-        "depth", question, str(solved), depth, error, words, f"isometer kernel --depth {depth} shows the kernel itself",
+        "depth", question, str(solved), depth, error, words,
+        f"isometer kernel --depth {depth}, with the same options, shows the kernel",
         _COLUMNS, shown, published=published,
     )  # fmt: skip
 

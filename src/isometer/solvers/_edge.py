@@ -23,9 +23,9 @@ RANGES: dict[NetworkNumber, tuple[float, float]] = {
 }
 """Where solutions are looked for unless told."""
 _WORDS = {
-    "gain": "gain of the weights",
+    "gain": "gain",
     "gamma": "skip strength γ",
-    "bias_variance": "variance of the biases",
+    "bias_variance": "bias variance",
     "activation_gain": "activation scale α",
 }
 _POINTS = 33  # of the scan for changes of sign
@@ -70,17 +70,18 @@ def edge_of(
     Example:
         >>> from isometer import Spec
         >>> edge_of(Spec(width=8, depth=2, activation="tanh", bias_variance=0.1), "gain").conclusion[:40]
-        'The edge of chaos is at gain of the weig'
+        'The edge of chaos is at gain 1.4092809.'
     """
     low, high = between or RANGES[unknown]
     if not 0.0 < low < high:
         raise IsometerError(f"the range is {low:g} to {high:g}; expected two positive numbers, the smaller first")
-    question = f"{_WORDS[unknown]} at the edge of chaos, χ = 1"
+    question = f"χ over the {_WORDS[unknown]}; the edge of chaos is at χ = 1"
     quick = isinstance(spec, Chain) and not uncovered(spec)
     grid = np.geomspace(low, high, _POINTS if quick else _FEWER)
     if network_phase(with_number(spec, unknown, float(grid[0])), mean_square=mean_square).growing:
-        words = "The signal grows with depth, since no norm follows the skip: χ approaches 1 whatever the numbers are."
-        return Answer(unknown, question, str(spec), None, None, words, "take norm position 'sum', or ask for a depth")
+        words = "The signal grows with depth, since no norm follows the skip: χ approaches 1 for all values."
+        step = "add --norm layer --norm-position sum, or solve for a depth"
+        return Answer(unknown, question, str(spec), None, None, words, step)
 
     def excess(value: float) -> float:
         return min(chi(spec, unknown, value, mean_square), 1e300) - 1.0
@@ -91,19 +92,21 @@ def edge_of(
     )
     columns = (unknown.replace("_", " "), "χ")
     if max(map(abs, values)) <= 1e-9:
-        words = f"Any value: χ = 1 whatever the {_WORDS[unknown]} is."
-        return Answer(unknown, question, str(spec), math.inf, 0.0, words, "nothing to do", columns, rows)
+        words = f"Any {_WORDS[unknown]} will do: χ = 1 for all of them."
+        step = "isometer phase, with the same options, says what happens at the edge"
+        return Answer(unknown, question, str(spec), math.inf, 0.0, words, step, columns, rows)
     solutions, errors = _roots(excess, grid, values)
     if not solutions:
         flat = max(values) - min(values) <= 1e-9
         span = f"χ is {1 + values[0]:.4g}" if flat else f"χ goes from {1 + min(values):.4g} to {1 + max(values):.4g}"
         words = f"No {_WORDS[unknown]} between {low:g} and {high:g} is at the edge: {span}."
-        return Answer(unknown, question, str(spec), None, None, words, "solve for another number", columns, rows)
+        step = "look elsewhere with --between LOW:HIGH, or solve for another number"
+        return Answer(unknown, question, str(spec), None, None, words, step, columns, rows)
     value, error = solutions[0], errors[0]
     solved = with_number(spec, unknown, value)
     more = "" if len(solutions) == 1 else f" (and at {', '.join(f'{one:.6g}' for one in solutions[1:])})"
-    words = f"The edge of chaos is at {_WORDS[unknown]} {value:.9g} ± {max(error, 1e-16):.0e}{more}."
-    step = f'isometer simulate --network "{solved}" --backward shows gradients that keep their size'
+    words = f"The edge of chaos is at {_WORDS[unknown]} {value:.9g}{more}."
+    step = f'isometer simulate --network "{solved}" --backward, to see gradients that keep their size'
     return Answer(unknown, question, str(solved), value, error, words, step, columns, rows, tuple(solutions))
 
 
@@ -168,17 +171,17 @@ def edge_curve(
         found = edge_of(with_number(spec, along, float(value)), unknown, between=between, mean_square=mean_square)
         rows.append((float(value), found.value, found.error, found.network))
     known = [row for row in rows if row[1] is not None]
-    question = f"edge of chaos: {_WORDS[unknown]} over {_WORDS[along]}"
+    question = f"the edge of chaos, χ = 1: {_WORDS[unknown]} over {_WORDS[along]}"
     if not known:
-        words = f"No {_WORDS[unknown]} is at the edge for any of the {len(rows)} values of the {_WORDS[along]}."
+        words = f"No {_WORDS[unknown]} is at the edge at any of the {len(rows)} values of the {_WORDS[along]}."
     else:
         first, last = known[0], known[-1]
         words = (
-            f"The edge of chaos goes from {_WORDS[unknown]} {first[1]:.6g} at {_WORDS[along]} {first[0]:g} to "
-            f"{last[1]:.6g} at {last[0]:g}."
+            f"The edge of chaos is at {_WORDS[unknown]} {first[1]:.6g} for {_WORDS[along]} {first[0]:g} and at "
+            f"{last[1]:.6g} for {last[0]:g}."
         )
     columns = (along.replace("_", " "), unknown.replace("_", " "), "error")
-    step = "isometer phase --plot draws the plane"
+    step = "isometer phase --plot phase.png, with the same network, draws the plane"
     table = tuple(row[:3] for row in rows)
     networks = tuple(row[3] for row in known)
     return Answer(unknown, question, str(spec), None, None, words, step, columns, table, networks=networks)

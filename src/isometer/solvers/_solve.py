@@ -183,9 +183,9 @@ def _depth(
 ) -> Answer:
     asked = [name for name, one in (("condition", condition), ("cosines", cosines), ("gradients", gradients)) if one]
     if len(asked) != 1:
-        came = " and ".join(asked) or "nothing"
+        came = f"{' and '.join(asked)} are" if asked else "none is"
         raise IsometerError(
-            f"a depth needs one condition and got {came}; expected condition, cosines or gradients — "
+            f"a depth needs exactly one condition, and {came} given; expected condition, cosines or gradients — "
             "condition=10, for example"
         )
     if condition is not None:

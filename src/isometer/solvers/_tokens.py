@@ -37,7 +37,7 @@ _FIELDS: dict[TokenNumber, tuple[type, str]] = {
     "branch": (Residual, "scale"),
     "qk_gain": (Attention, "qk_gain"),
 }
-_WORDS = {"skip": "skip strength", "branch": "strength of the branches", "qk_gain": "gain of queries and keys"}
+_WORDS = {"skip": "skip strength", "branch": "branch strength", "qk_gain": "query-key gain"}
 _RANGES: dict[TokenNumber, tuple[float, float]] = {
     "skip": (0.01, 100.0),
     "branch": (1e-3, 10.0),
@@ -73,12 +73,13 @@ def critical_number(spec: Spec, unknown: TokenNumber, *, between: tuple[float, f
         (1.023, True)
     """
     block, shape = _block(spec)
-    question = f"{_WORDS[unknown]} at which tokens that are nearly alike neither part nor merge"
+    question = f"{_WORDS[unknown]} at which nearly equal tokens neither separate nor merge"
     one = np.ones(2)
     lengths = follow([block], starting_state(shape, 0.1 * one, 0.1 * one, np.array([1.0, 4.0]))).rms[1]
     if abs(lengths[1] - lengths[0]) > 1e-9 * lengths[0]:
-        words = "Lengths do not settle, since no norm follows the addition: tokens part or merge ever more slowly."
-        return Answer(unknown, question, str(spec), None, None, words, "take norm='post', or ask for a depth")
+        words = "The signal grows, since no norm follows the addition: tokens separate or merge ever more slowly."
+        step = "write norm='post' in the network, or solve for a depth with --token-cosine"
+        return Answer(unknown, question, str(spec), None, None, words, step)
     square = float(lengths[0]) ** 2
 
     def exponent(values: Floats) -> tuple[Floats, float]:
@@ -96,10 +97,10 @@ def critical_number(spec: Spec, unknown: TokenNumber, *, between: tuple[float, f
             f"No {_WORDS[unknown]} is critical: tokens {what} at every one, with exponents from {min(values):.3g} to "
             f"{max(values):.3g}."
         )
-        step = "raise mlp_gain, so that the MLP parts what attention merges, or ask for the depth that cosines allow"
+        step = "raise mlp_gain: the MLP separates what attention merges; or solve for a depth with --token-cosine"
         return Answer(unknown, question, str(spec), None, None, words, step, columns, found.scan)
     value = found.roots[0]
-    words = f"The critical {_WORDS[unknown]} is {value:.6g}: below and above it the exponent has different signs."
+    words = f"The critical {_WORDS[unknown]} is {value:.6g}: the exponent changes sign there."
     made = with_token_number(spec, unknown, value)
     rows = tuple(sorted((*found.scan, (value, 0.0))))
     step = "stay near it, so that depth neither merges tokens nor makes them independent of the input"
@@ -135,14 +136,15 @@ def entropy_collapse(
 
     starting_state(shape, np.ones(1), np.ones(1), np.ones(1))  # says what is wrong with the shape
     found = _crossings(excess, between or _RANGES["qk_gain"])
-    question = f"query-key gain at which the entropy of attention falls to {share:.0%} of log {shape.axes[0]}"
+    question = f"query-key gain at which the entropy of attention falls to {100 * share:.0f} % of log {shape.axes[0]}"
     columns = ("qk gain", "least entropy / log T")
     scan = tuple((at, value + share) for at, value in found.scan)
     if not found.roots:
-        words = f"No query-key gain there: the least entropy is from {min(v for _, v in scan):.3g} of log T on."
-        return Answer("qk_gain", question, str(spec), None, None, words, "look further with --between", columns, scan)
+        words = f"No query-key gain in this range does: the least entropy is {min(v for _, v in scan):.3g} of log T."
+        step = "look elsewhere with --between LOW:HIGH"
+        return Answer("qk_gain", question, str(spec), None, None, words, step, columns, scan)
     value = found.roots[0]
-    words = f"Entropy collapses from the query-key gain {value:.6g} on (variance {value**2:.4g}/width of each weight)."
+    words = f"Entropy collapses at query-key gains above {value:.6g} (variance {value**2:.4g}/width of each weight)."
     rows = tuple(sorted((*scan, (value, share))))
     made = with_token_number(spec, "qk_gain", value)
     return Answer(
@@ -194,7 +196,7 @@ def depth_of_cosine(spec: Spec, token_cosine: float, *, cosine: float = 0.0, mos
     if not gap(high) <= epsilon:
         rows = tuple((depth, seen[depth][0]) for depth in sorted(seen))
         words = f"More than {limit} blocks: there the cosine of tokens is {1 - gap(high):.4g}."
-        return Answer("depth", question, str(spec), math.inf, None, words, "nothing to do", columns, rows)
+        return Answer("depth", question, str(spec), math.inf, None, words, "no action needed", columns, rows)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if gap(middle) <= epsilon else (middle, high)
@@ -239,10 +241,14 @@ def bounded_update(
     scan = tuple((at, update * math.exp(min(value, 700.0))) for at, value in found.scan)
     if not found.roots:
         sizes = [value for _, value in scan]
-        words = f"No {_WORDS[unknown]} there: the growth is from {min(sizes):.4g} to {max(sizes):.4g} per rate."
-        return Answer(unknown, question, str(spec), None, None, words, "ask for an update in between", columns, scan)
+        words = (
+            f"No {_WORDS[unknown]} in this range does: the function moves by {min(sizes):.4g} to {max(sizes):.4g} "
+            "times the rate."
+        )
+        step = "pass an --update in between"
+        return Answer(unknown, question, str(spec), None, None, words, step, columns, scan)
     value = found.roots[0]
-    words = f"At the {_WORDS[unknown]} {value:.6g} one step moves the function by {update:g} times the rate."
+    words = f"At {_WORDS[unknown]} {value:.6g}, one step moves the function by {update:g} times the rate."
     made = with_token_number(spec, unknown, value)
     rows = tuple(sorted((*scan, (value, update))))
     step = "keep the rate times this update well below the size of the output"
@@ -285,7 +291,7 @@ def deepnorm(spec: Spec, *, cosine: float = 0.0) -> Answer:
         ]
         rows.append((blocks, *_deep_numbers(len(branches) * blocks), *grown))
     alpha, beta = _deep_numbers(len(branches) * body.times)
-    words = f"α = {alpha:.6g} beside the branches, and weights of values, output and MLP by β = {beta:.6g}."
+    words = f"α = {alpha:.6g} scales the skips; β = {beta:.6g} scales the weights of values, output and MLP."
     columns = ("blocks", "α", "β", "growth per rate", "without")
     question = f"DeepNorm's α and β of {body.times} blocks"
     step = "write norm='deep' in gpt(…) for blocks of attention and an MLP"

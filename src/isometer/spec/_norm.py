@@ -60,7 +60,7 @@ class Norm:
             object.__setattr__(self, name, number(getattr(self, name), f"norm.{name}"))
         object.__setattr__(self, "groups", whole(self.groups, "norm.groups", "pass the number of groups"))
         if not (self.recenter or self.rescale):
-            raise SpecError("norm neither recentres nor rescales; expected one of them at least — pass norm=None")
+            raise SpecError("norm neither recentres nor rescales; expected at least one of them — pass norm=None")
         if self.eps < 0:
             raise SpecError(f"norm.eps is {self.eps}; expected a number of at least 0 — PyTorch uses 1e-5")
         if self.groups > 1 and self.over != "groups":

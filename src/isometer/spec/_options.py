@@ -48,7 +48,7 @@ def layer_order(norm_position: NormPosition, *, skip: bool) -> tuple[LayerStep, 
     if norm_position == "sum":
         raise SpecError(
             "the norm position is 'sum', after the addition, and there is no skip connection; expected one — give the "
-            "skip a finite strength (such as --gamma 0.5), or take 'pre' or 'post'"
+            "skip a finite strength (such as --gamma 0.5), or use 'pre' or 'post'"
         )
     return PRE_NORM if norm_position == "pre" else POST_NORM
 

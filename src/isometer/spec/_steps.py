@@ -490,7 +490,7 @@ def checked_steps(steps: Any, where: str, *, least: int = 1) -> tuple[Step, ...]
         if not isinstance(step, STEPS):
             raise SpecError(f"{where} has {step!r}; expected a step such as Dense(64) or Act('relu')")
     if len(found) < least:
-        raise SpecError(f"{where} has no steps; expected one at least — add one, or drop it")
+        raise SpecError(f"{where} has no steps; expected at least one — add one, or drop it")
     return tuple(found)
 
 

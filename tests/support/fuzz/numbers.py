@@ -299,9 +299,13 @@ def _kernel_command(case: Mapping[str, Any]) -> None:
         path = f"{folder}/x.npy"
         with np.errstate(all="ignore"):
             np.save(path, np.random.default_rng(0).standard_normal((5, 4)) * _value(case["scale"]))
-        options = [f"--depth={_written(case['depth'])}", f"--bias={case['bias_variance']}", f"--gamma={case['gamma']}"]
+        options = [
+            f"--depth={_written(case['depth'])}",
+            f"--bias-variance={case['bias_variance']}",
+            f"--gamma={case['gamma']}",
+        ]
         norm = case["norm"] if case["norm"] in ("none", "layer", "rms") else "none"
-        _run(["kernel", "--json", f"--activation={case['activation']}", f"--norm={norm}", f"--inputs={path}", *options])
+        _run(["kernel", "--json", f"--activation={case['activation']}", f"--norm={norm}", f"--input={path}", *options])
 
 
 def _sweep_check(case: Mapping[str, Any]) -> None:

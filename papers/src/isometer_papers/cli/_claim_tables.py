@@ -19,7 +19,7 @@ from isometer_papers.claims._findings import LedgerFinding
 from isometer_papers.claims._policy import CHARITY, CLASSES
 from isometer_papers.claims._statement import cited
 
-_WIDEST = 0.45  # of a line, for IDs in a table
+_WIDEST = 0.3  # of a line, for IDs in a table
 _FEW = 40  # checks of which each is shown
 _COLOURS = {"holds": "green", "refuted": "bold red", "vacuous": "yellow", "inconclusive": "dim"}
 

@@ -278,14 +278,15 @@ def _list(chosen: list[Study], as_json: bool, measure: bool) -> None:
             ]
         )
         return
-    table = Table(box=SIMPLE)
-    for name in ("study", "what it shows", "data", "quick", "medium", "paper"):
-        table.add_column(name, overflow="fold", no_wrap=name == "study")
+    table = Table(box=SIMPLE, padding=(0, 1))
+    for name in ("study and what it shows", "data", "quick", "medium", "paper"):
+        table.add_column(name, overflow="fold", no_wrap=name != "study and what it shows")
     for study in chosen:
         data = f"[red]{study.data}[/]" if study.data in missing else study.data or ""
         title = f"{escape(study.title)}[dim] · trains[/]" if study.medium is not None else escape(study.title)
         times = [seconds[study.id].get(name) for name in ("quick", "medium", "paper")]
-        table.add_row(study.id, title, data, *("" if time is None else duration(time) for time in times))
+        what = f"[bold]{escape(study.id)}[/]\n{title}"
+        table.add_row(what, data, *("" if time is None else duration(time) for time in times))
     page = console()
     page.print(table)
     page.print(f"{len(chosen)} studies; --all reproduces all of them.", highlight=False)

@@ -82,18 +82,18 @@ def claim_card(row: Row) -> html.Section:
         ("Place", f"{row['chapter']}; {row['place']}"),
         ("As printed", row["as_printed"] or f"– ({row['origin']})"),
         ("As intended", _intended(row)),
-        ("Class of failure", row["class"] or "–"),
-        ("Cause", row["cause"] or "–"),
-        ("The same statement", ", ".join(row["twins"]) or "–"),
+        ("Class of failure", row["class"]),
+        ("Cause", row["cause"]),
+        ("The same statement", ", ".join(row["twins"])),
         ("Kind", row["kind"]),
         ("Tried", tried),
-        ("Smallest margin", "–" if row["margin"] is None else _number(row["margin"])),
-        ("Power", "–" if row["power"] is None else _number(row["power"])),
-        ("Excludes", row["excludes"] or "–"),
-        ("Corrected by", row["corrected"] or "–"),
+        ("Smallest margin", "" if row["margin"] is None else _number(row["margin"])),
+        ("Power", "" if row["power"] is None else _number(row["power"])),
+        ("Excludes", row["excludes"]),
+        ("Corrected by", row["corrected"]),
         ("Seconds", _number(row["seconds"])),
     ]
-    parts_of = [part for name, value in facts for part in (html.Dt(_name(name)), html.Dd(value))]
+    parts_of = [part for name, value in facts if value for part in (html.Dt(_name(name)), html.Dd(value))]
     said = [html.Blockquote(f"“{row['quotation']}”")] if row["quotation"] and row["origin"] == "paper" else []
     lines = [
         *said,

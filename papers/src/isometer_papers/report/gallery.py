@@ -292,7 +292,7 @@ def _measured(r: Record, name: str) -> str:
 
 
 def _numbers(r: Record) -> list[str]:
-    """Measured numbers with the published ones, a line each; those with a published value first, four at most."""
+    """Measured numbers with the published ones, a line each; those with a published value first, at most four."""
     if "summary" in r:  # a row of a table whose record is gone
         return [r["summary"]]
     names = sorted(r["measured"], key=lambda name: name not in r["published"])[:4]

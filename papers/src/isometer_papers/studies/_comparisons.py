@@ -106,7 +106,7 @@ def ordered(first: ArrayLike, second: ArrayLike, *, gap: float | None = None, le
     Args:
         first: the lower one.
         second: the higher one.
-        gap: the difference that has to be seen.
+        gap: the difference that the comparison must be able to see.
         level: of the tests.
 
     Example:
@@ -189,7 +189,7 @@ def rising(abscissae: ArrayLike, runs: ArrayLike, *, gap: float | None = None, l
     Args:
         abscissae: one per column.
         runs: runs by columns, all points independent of each other.
-        gap: the rise that has to be seen.
+        gap: the rise that the comparison must be able to see.
         level: of the tests.
 
     Example:
@@ -202,7 +202,7 @@ def rising(abscissae: ArrayLike, runs: ArrayLike, *, gap: float | None = None, l
     y = np.atleast_2d(np.asarray(runs, dtype=float))
     x = np.broadcast_to(np.asarray(abscissae, dtype=float), y.shape)
     if y.size < 3 or np.ptp(x) == 0:
-        raise IsometerError(f"a rise was requested of {y.size} points; expected 3 at two abscissae at least")
+        raise IsometerError(f"a rise was requested of {y.size} points; expected at least 3, at two or more abscissae")
     fit, reach = stats.linregress(x.ravel(), y.ravel()), float(np.ptp(x))
     rise, error = float(fit.slope) * reach, float(fit.stderr) * reach
 

@@ -94,7 +94,7 @@ def line_slope(abscissae: ArrayLike, values: ArrayLike) -> Measured:
     y = np.atleast_2d(np.asarray(values, dtype=float))
     x = np.broadcast_to(np.asarray(abscissae, dtype=float), y.shape)
     if y.size < 3 or np.ptp(x) == 0:
-        raise IsometerError(f"a line was requested through {y.size} points; expected 3 at two abscissae at least")
+        raise IsometerError(f"a line through {y.size} points was requested; expected at least 3, at two abscissae")
     fit = stats.linregress(x.ravel(), y.ravel())
     return Measured(float(fit.slope), float(fit.stderr) * float(stats.t.isf((1 - LEVEL) / 2, y.size - 2)))
 

@@ -151,7 +151,7 @@ class Study:
         because: why a statement is not seen, by statement; shown only where it is not.
         data: name of the data set that it needs by default, if any; settings have it as `data`.
         seconds: rough time at quick and paper, on two cores; of studies that train, `estimated_seconds` knows better.
-        decisive: for studies that train, the difference that has to be seen.
+        decisive: for studies that train, the difference that the study must be able to see.
 
     Example:
         >>> from isometer_papers.studies import find

@@ -152,7 +152,7 @@ def measured_step(study: Study, configuration: Mapping[str, Any], *, steps: int 
     with contextlib.suppress(_EnoughError):
         study.cell(small, 0, watch)
     if len(watch.found) < 2:
-        raise IsometerError(f"{study.id} took {len(watch.found)} steps; expected two at least — it has too few images")
+        raise IsometerError(f"{study.id} took {len(watch.found)} steps; expected at least two — it has too few images")
     runs = configuration.get("run")
     return statistics.median(watch.found[1:]) / (len(runs) if isinstance(runs, list) else 1)
 

@@ -58,7 +58,7 @@ def fit(
         every: epochs between measurements and tests.
         test: whether to test.
         checkpoint: where the state is kept after epochs, and found at the start.
-        pause: seconds between checkpoints at least; they are further apart where they are slow, to cost about 3 %.
+        pause: least number of seconds between checkpoints; slow ones are further apart, so that they cost about 3 %.
         device: device of torch.
 
     Returns:

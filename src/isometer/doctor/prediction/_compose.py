@@ -341,7 +341,7 @@ def _padding(padding: str | Sequence[int], kernel: Sequence[int], dilation: Sequ
     if not any(around):
         return not any(reach)
     if any(2 * one != size for one, size in zip(around, reach, strict=True)):
-        raise NotInLanguage("a convolution does not pad by half of its reach")
+        raise NotInLanguage("a convolution does not pad by half its reach")
     return True
 
 

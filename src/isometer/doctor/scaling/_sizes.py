@@ -64,7 +64,7 @@ def sizes_of(widths: Sequence[int] | None, depths: Sequence[int] | None) -> tupl
     wide, deep = _checked(widths, "widths", "[64, 128, 256]"), _checked(depths, "depths", "[2, 4, 8]")
     if len(wide) < 2 and len(deep) < 2:
         raise IsometerError(
-            f"widths are {list(wide)} and depths {list(deep)}; expected at least two different ones of either — pass "
+            f"widths are {list(wide)} and depths {list(deep)}; expected at least two different widths or depths — pass "
             "widths=[64, 128, 256] or depths=[2, 4, 8]"
         )
     depth = deep[0] if deep else None

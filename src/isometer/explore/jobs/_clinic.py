@@ -84,7 +84,7 @@ def _checked(text: str) -> Any:
         raise IsometerError("this page imports nothing; expected activations by name or as an expression")
     if len(text) > LIMITS["network"].high:
         most = int(LIMITS["network"].high)
-        raise IsometerError(f"the network has {len(text)} characters; this page takes {most} at most — use repeat(…)")
+        raise IsometerError(f"the network has {len(text)} characters; this page takes at most {most} — use repeat(…)")
     return written_network(text, _WIDTH)
 
 

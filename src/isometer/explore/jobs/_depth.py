@@ -75,18 +75,18 @@ def written_network(text: str, width: int) -> Spec:
         >>> written_network("repeat(repeat(dense, 1000), 1000)", 5)
         Traceback (most recent call last):
         ...
-        isometer.errors.IsometerError: the network has 1000000 steps; this page takes 2000 at most — repeat less often
+        isometer.errors.IsometerError: the network has 1000000 steps; this page takes at most 2000 — repeat less often
     """
     steps, shape = parse_network(text)
     count, most = length(steps), int(LIMITS["steps"].high)
     if count > most:  # before anything is unrolled
-        raise IsometerError(f"the network has {count} steps; this page takes {most} at most — repeat less often")
+        raise IsometerError(f"the network has {count} steps; this page takes at most {most} — repeat less often")
     spec = Spec(text) if shape is not None else Spec(text, width=width)
     inside = [getattr(step, name, None) or 1 for step in walk(spec.composition) for name in ("width", "channels")]
     widest = max([*inside, spec.shape.width]) * spec.shape.positions
     if widest > LIMITS["features"].high:
         limit = int(LIMITS["features"].high)
-        raise IsometerError(f"the network has {widest} features; this page takes {limit} at most — make it narrower")
+        raise IsometerError(f"the network has {widest} features; this page takes at most {limit} — make it narrower")
     return spec
 
 

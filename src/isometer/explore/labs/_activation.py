@@ -276,7 +276,7 @@ def _cell(key: str, card: Any) -> str:
 def _value(value: Any) -> str:
     if value is None:
         return "–"
-    return {"inf": "∞", "-inf": "−∞"}.get(value, "") if isinstance(value, str) else shown(float(value), 4)
+    return {"inf": "∞", "-inf": "−∞"}.get(value, "") if isinstance(value, str) else shown(float(value), 4, beside=1.0)
 
 
 def _point(state: ActivationState, point: Any) -> list[Any]:
@@ -284,4 +284,4 @@ def _point(state: ActivationState, point: Any) -> list[Any]:
     values = {key: point[key] if key == "phase" else _value(point[key]) for key in keys}
     title = f"{state.phase_of} at σ_w = {state.sigma_w:g}, σ_b = {state.sigma_b:g}"
     rows = [(THEORY_NUMBERS[key].title, value, key) for key, value in values.items()]
-    return [html.H3(title), html.P(point["verdict"], className="verdict"), parts.facts(rows)]
+    return [html.H3(parts.subscripted(title)), html.P(point["verdict"], className="verdict"), parts.facts(rows)]

@@ -316,7 +316,7 @@ def _odd(state: DepthState, found: Any) -> list[Any]:
         ("Mean length of the others, relative to it", shown(odd["rest_norm_ratio"], 4), "odd_norm_ratio"),
         ("Mean angle from it to the others", f"{odd['angle_to_rest_mean']:.1f}°", "odd_angle_deg"),
         ("Mean angle among the others", f"{odd['angle_within_rest_mean']:.1f}°", "cluster_angle_deg"),
-        ("Share of squared length in the plane drawn", f"{kept:.0%}", ""),
+        ("Share of squared length in the plane drawn", f"{100 * kept:.0f} %", ""),
     ]
     about = (
         f"Layer {state.layer} of the first network. Recentring with ReLU sends one sample away from all others and "

@@ -6,6 +6,7 @@ until they rest for a moment, and hands them to the lab's draft.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -92,11 +93,22 @@ def explained(label: Any, told: str) -> html.Span:
     return html.Span(label, className="term", tabIndex="0", **data(tip=told), **aria(description=told))
 
 
+def subscripted(text: str) -> list[Any]:
+    """A text with σ_w and σ_b as they are printed.
+
+    Example:
+        >>> subscripted("σ_w of the weights")
+        ['', 'σ', Sub('w'), ' of the weights']
+    """
+    pieces = re.split(r"(σ)_(\w)", text)
+    return [html.Sub(piece) if place % 3 == 2 else piece for place, piece in enumerate(pieces)]
+
+
 def control(key: str, label: str, field: Any, hint: str = "", reading: str | None = None) -> html.Label:
     """A labelled control; `reading` shows the value of a slider beside its label."""
     told = TIPS.get(label, "")
     explained = {"tabIndex": "0", **data(tip=told), **aria(description=told)} if told else {}
-    head: list[Any] = [html.Span(label, className="name term" if told else "name", **explained)]
+    head: list[Any] = [html.Span(subscripted(label), className="name term" if told else "name", **explained)]
     if reading is not None:
         head.append(html.Span(reading, className="reading"))
     parts: list[Any] = [html.Span(head, className="head"), field]

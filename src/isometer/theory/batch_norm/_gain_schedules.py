@@ -188,7 +188,7 @@ def gain_schedule(
     excess = np.array([gradient_growth(phi.gain(float(gain)), samples, norm=norm) - floor for gain in _GRID])
     if not (excess > 0).all():
         raise IsometerError(
-            f"{phi.name} does not grow gradients faster than a linear network at all gains — it needs no schedule"
+            f"with {phi.name}, gradients grow no faster than in a linear network, at every gain — no schedule is needed"
         )
     # c₁ from the smallest gain: the power law then joins the table without a step
     factor = float(excess[0] / _GRID[0] ** exponent)

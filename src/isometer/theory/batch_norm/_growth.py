@@ -80,7 +80,7 @@ def gradient_growth(
     if n == math.inf:
         parts = Parts.of(source, norm, position)
         if parts.kind != "full":
-            raise IsometerError(f"n is inf with norm {norm!r}; expected norm 'batch' for the limit — pass a number n")
+            raise IsometerError(f"n is inf with norm {norm!r}; expected norm 'batch' for it — pass a number n")
         slope = parts.phi.moments["slope_second"].value
         return _half_log(slope / parts.phi.variance) if slope > 0 else -math.inf
     count = checked_samples(int(n) if int(n) == n else n)  # type: ignore[arg-type]

@@ -93,7 +93,7 @@ class Mixture:
             raise IsometerError(
                 f"{self.name} divided by the centred deviation with the mean kept has no second moment for batches of "
                 f"{self.n}: the mean over the deviation is Student-distributed with {self.n - 1} degrees of freedom — "
-                "use a larger batch, an activation that grows slower, or recentre"
+                "use a larger batch, an activation that grows more slowly, or recentre"
             )
         return growth
 

@@ -27,10 +27,10 @@ Form = Literal["exponential", "algebraic", "superexponential", "logarithmic", "v
 
 @dataclass(frozen=True)
 class Approach:
-    """Where cosines go in a chain, and how.
+    """Which cosine the pairs of a chain approach, and how fast.
 
     Args:
-        form: form of the approach; `"varying"` where the activation sees ever larger signals and no one map holds.
+        form: form of the approach; `"varying"` where signals grow with depth, so that no single map holds.
         fixed_point: ρ*, None where there is none or every cosine is one.
         rate: factor of the distance per layer, of an exponential approach.
         exponent: exponent of the depth, of its logarithm, or of the cosine.
@@ -83,8 +83,8 @@ def approach_of(layer: ChainLayer, kernel: KernelMap) -> Approach:
         return _growing(kernel)
     return Approach(
         "varying", None, None, None, None, math.inf,
-        "The skip connection adds up and the activation sees ever larger signals: its map changes from layer to layer, "
-        "and the table is exact where no rate is.",
+        "Signals grow along the skip connection, so the map of the activation changes from layer to layer: no single "
+        "rate holds, and the table is exact.",
         autonomous=False,
     )  # fmt: skip
 

@@ -172,8 +172,8 @@ def _without_readout_bias(kernel: KernelMatrix, shift: float, log_factor: float)
     diagonal = np.exp(kernel.log_diagonal - top) - shift * math.exp(-top)
     if not np.all(diagonal > _FEW_DIGITS):
         raise IsometerError(
-            f"a bias of variance {shift:.3g} outweighs what the network computes by more than float64 resolves; "
-            "expected one whose share of the signal leaves digits for the rest — pass a smaller bias variance"
+            f"a bias of variance {shift:.3g} outweighs the rest of the signal by more than float64 resolves; "
+            "expected one that leaves digits for the rest — pass a smaller bias variance"
         )
     matrix = matrix / diagonal.max()
     logs = np.log(diagonal) + top + log_factor

@@ -120,8 +120,8 @@ def _handed_on(network: Layers, near: Floats, far: Floats, log_p: float, carried
     own = -math.expm1(math.log(network.bias) - log_p)  # the part of the variance that is not the bias's
     if not own > LEAST_OWN:
         raise IsometerError(
-            f"the bias variance {network.bias:g} drowns what the weights carry, so that no digit of their cosine is "
-            "left; expected less than 1e12 times as much — pass a smaller bias variance"
+            f"the bias variance {network.bias:g} is so large that float64 keeps no digit of the cosine of the rest of "
+            "the signal; expected less than 1e12 times its variance — pass a smaller bias variance"
         )
     gap = float(near) / own
     return 1.0 - gap, gap, carried

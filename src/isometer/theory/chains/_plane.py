@@ -55,7 +55,9 @@ class Axis:
         if not 0.0 <= self.low < self.high < math.inf:
             raise IsometerError(f"{self.name} goes from {self.low:g} to {self.high:g}; expected 0 ≤ low < high")
         if self.low == 0.0 and self.number in ("gain", "activation_gain"):
-            raise IsometerError(f"{self.name} begins at 0, which passes no signal; expected more — {self.name}=0.1:…")
+            raise IsometerError(
+                f"{self.name} begins at 0, which passes no signal; expected more than 0 — {self.name}=0.1:…"
+            )
 
     @classmethod
     def read(cls, text: str) -> Axis:

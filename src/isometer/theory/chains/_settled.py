@@ -33,7 +33,7 @@ class Settled:
         chi: χ, the factor by which 1 − cosine of two nearly equal inputs changes per layer.
         variance: variance of what the activation sees, or of the signal beside a skip; inf or 0 where it diverges or
             dies.
-        cosine: where cosines of what layers return go; None where they are kept or have no limit.
+        cosine: the cosine that the outputs of layers approach; None where cosines are kept or have no limit.
         rate: the factor of the distance to it, per layer.
         growing: a skip connection adds to the signal without end, and χ is where it tends to.
 
@@ -120,7 +120,7 @@ def settled(layer: ChainLayer, *, mean_square: float = 1.0) -> Settled:
     if _grows(layer):
         raise IsometerError(
             "a skip connection without a norm after the addition lets the signal grow with depth without a limit: "
-            "χ approaches 1 — take norm position 'sum', or ask for a depth"
+            "χ approaches 1 — use norm position 'sum', or solve for a depth"
         )
     _, constant = layer.layers().stages(_LAYERS)
     return _of_stage(constant, layer.layout["bias"] if layer.residual is None else 0.0)

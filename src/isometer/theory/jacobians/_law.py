@@ -91,7 +91,7 @@ class JacobianLaw(Drawn):
         return min(1.0, self.product.ratio)
 
     def moments(self, order: int = 4) -> Floats:
-        """E σ^2k/(E σ²)^k for k = 1 … order, 12 at most.
+        """E σ^2k/(E σ²)^k for k = 1 … order, at most 12.
 
         Example:
             >>> from isometer import Spec

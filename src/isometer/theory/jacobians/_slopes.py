@@ -37,8 +37,8 @@ def slope_law(phi: Activation, variance: float) -> Diagonal:
         )
     if not 0.0 < variance < 1e150:
         raise IsometerError(
-            f"the variance before {phi.name} is {variance:.3g}; expected a positive finite one, the signal vanishes or "
-            "diverges — pass another gain or a smaller depth"
+            f"the variance before {phi.name} is {variance:.3g}; expected a positive finite one, but the signal "
+            "vanishes or diverges — pass another gain or a smaller depth"
         )
     values, weights = _rule(phi, math.sqrt(variance), *_FINE)
     mean = float(values @ weights)

@@ -138,7 +138,7 @@ class Walk:
         now = self.signal
         if not now.gaussian or now.mean != 0.0:
             reason = "what it reads is not Gaussian: no weights stand before it"
-            raise NotCovered(f"{step.activation} in Jacobian spectra where it stands", reason, "put weights before it")
+            raise NotCovered(f"{step.activation} in Jacobian spectra at this place", reason, "put weights before it")
         self._read(step.activation)
         gain = float(step.gain)  # type: ignore[arg-type]
         phi = resolved(step.activation)

@@ -429,7 +429,7 @@ class SphereKernel:
         """Why there is no NTK."""
         return IsometerError(
             f"{self.layers.family.activation.name} jumps: its kernel has infinite slope at ρ = 1 and the NTK an "
-            "infinite diagonal — ask for kind='nngp', or smooth the jump"
+            "infinite diagonal — pass kind='nngp', or smooth the jump"
         )
 
 

@@ -65,7 +65,7 @@ def headline(kernel: KernelMatrix, diagnosis: KernelDiagnosis | None) -> str:
         if inputs > 1 and (rank - 1) / (inputs - 1) < _COLLAPSED:
             return (
                 f"Nearly collapsed: the {kind} matrix has effective rank {rank:.3g} of {inputs} at depth {depth} "
-                f"(condition number {condition:.3g}); inputs are hard to tell apart."
+                f"(condition number {condition:.3g}); inputs are hard to distinguish."
             )
         grade = "Well" if condition < _FAIR else "Fairly well"
         return f"{grade} conditioned: the condition number of the {kind} matrix is {condition:.3g} at depth {depth}."

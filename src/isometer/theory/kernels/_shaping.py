@@ -256,7 +256,7 @@ def tailored_leaky_relu(depth: int, output_value: float = 0.9, input_cosine: flo
     if not input_cosine < output_value <= highest:
         raise IsometerError(
             f"with {depth} layers a leaky ReLU can bring the cosine {input_cosine:g} to at most {highest:.6g} "
-            f"(plain ReLU); asked for {output_value!r}"
+            f"(plain ReLU); got {output_value!r}"
         )
     # a → 1 is linear and leaves the cosine alone; the value falls monotonically in a
     slope = float(brentq(lambda a: reached(a) - output_value, 0.0, 1.0 - 1e-12, xtol=1e-15, rtol=8.9e-16))

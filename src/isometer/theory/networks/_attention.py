@@ -40,7 +40,7 @@ Floats = NDArray[np.float64]
 def attend(step: Attention, state: FeatureState, run: Run) -> Stepped:
     """Multi-head self-attention over positions."""
     if run.tangent:
-        raise NotCovered("attention in a tangent kernel", "its tangent kernel is not derived here", "ask for nngp only")
+        raise NotCovered("attention in a tangent kernel", "it is not derived here", "use kinds=('nngp',)")
     if run.dry:  # positions are apart here
         plain = FeatureState.of(gaussian(state.second(), None), state.layout, state.width, state.log_scale)
         return plain, (lambda gradient, _: gradient) if run.backward else None

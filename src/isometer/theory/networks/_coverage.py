@@ -32,7 +32,7 @@ class _NoExpectations(Expectations):
 def uncovered_step(
     spec: Spec, samples: int | None = None, *, tangent: bool = False, backward: bool = False
 ) -> NotCovered | None:
-    """The error that the first step raises which theory does not cover where it stands; None if it covers all.
+    """The error of the first step that theory does not cover at its place; None if it covers all.
 
     Args:
         spec: the network.

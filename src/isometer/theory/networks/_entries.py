@@ -119,7 +119,7 @@ def _of_operations(phi: Activation, gain: float, state: FeatureState, run: Run) 
     if whole is None and state.layout.axes and not joint:
         raise NotCovered(
             f"act({phi.name!r})",
-            "the one before it is normalised position by position in between",
+            "a norm over each position stands between it and the activation before",
             "put a dense step between the two",
         )
     if whole is not None:

@@ -113,7 +113,7 @@ def process_of(group: Group, sources: frozenset[int], layout: Layout, run: Run) 
             pushed = averaged_push(columns.operations, columns.covariance, group.tangent[copy], run.scramble)
             if pushed is None:
                 reason = "the tangent kernel of samples of so low a rank is infinite"
-                raise NotCovered("batch norm", reason, "pass samples of rank 3 at least")
+                raise NotCovered("batch norm", reason, "pass samples of rank 3 or more")
             push[copy] = pushed
             error = max(error, _SAMPLED_SLOPES)
     run.moments.error += error

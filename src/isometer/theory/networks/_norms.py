@@ -109,11 +109,11 @@ def _check_over_samples(norm: Norm, state: FeatureState, run: Run) -> None:
         return
     if not norm.recenter and norm.divisor == "std" and samples < 4:
         reason = f"with {samples} samples the mean over the deviation has no second moment"
-        raise NotCovered("batch norm", reason, "pass 4 samples at least")
+        raise NotCovered("batch norm", reason, "pass at least 4 samples")
     least = 3 if not norm.recenter and norm.divisor == "rms" else 4
     if run.slopes and samples < least:
         reason = f"with {samples} samples the mean square of gradients through this norm is infinite"
-        raise NotCovered("batch norm", reason, f"pass {least} samples at least")
+        raise NotCovered("batch norm", reason, f"pass at least {least} samples")
 
 
 def _check_activations(norm: Norm, state: FeatureState, run: Run) -> None:

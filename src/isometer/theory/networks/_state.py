@@ -32,7 +32,7 @@ _numbers = count()
 
 
 class NotCovered(IsometerError):
-    """A step that theory does not cover where it stands.
+    """A step that theory does not cover at its place in the network.
 
     Example:
         >>> print(NotCovered("dropout", "the mask is random", "simulate it"))

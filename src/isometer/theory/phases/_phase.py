@@ -25,6 +25,7 @@ from isometer.theory.kernels._length_map import UNIT, LengthMap, SignalFamily, c
 Floats = NDArray[np.float64]
 Phase = Literal["ordered", "critical", "chaotic", "unbounded"]
 CRITICAL = 1e-9
+_ROUNDING = 1e-12  # a cosine below this is the rounding of a zero
 """|χ − 1| below this is the edge of chaos."""
 
 
@@ -62,7 +63,7 @@ class PhasePoint:
 
 
 def verdict(phase: Phase, variance: float, chi: float, cosine: float | None, depth_scale: float) -> str:
-    """One sentence on where depth leads.
+    """One sentence on what happens at great depth.
 
     Example:
         >>> verdict("unbounded", math.inf, 3.0, None, math.inf)
@@ -74,14 +75,13 @@ def verdict(phase: Phase, variance: float, chi: float, cosine: float | None, dep
         return "Signals die out: the variance goes to zero layer by layer."
     if phase == "critical":
         return "At the edge of chaos: cosines change slower than exponentially, gradients keep their size."
-    scale = "immediately" if depth_scale == 0 else f"within about {depth_scale:.3g} layers"
+    scale = "within a layer" if depth_scale < 1 else f"within about {depth_scale:.3g} layers"
     if phase == "ordered":
-        fall = f"squared gradients fall by ×{chi:.4g} per layer"
-        return f"Ordered: rank collapse, all inputs become alike {scale}, and {fall}."
-    return (
-        f"Chaotic: nearby inputs are driven to cosine {cosine:.4g} {scale}, and squared gradients "
-        f"grow by ×{chi:.4g} per layer."
-    )
+        shrinkage = f"squared gradients shrink by ×{chi:.4g} per layer"
+        return f"Ordered: all inputs become alike {scale} (rank collapse), and {shrinkage}."
+    reached = 0.0 if cosine is None or abs(cosine) < _ROUNDING else cosine
+    growth = "diverge" if math.isinf(chi) else f"grow by ×{chi:.4g} per layer"
+    return f"Chaotic: nearby inputs separate to cosine {reached:.4g} {scale}, and squared gradients {growth}."
 
 
 def phase_point(
@@ -293,7 +293,7 @@ def _tabulated(family: SignalFamily) -> tuple[Floats, Floats, Floats]:
         if size < 2:
             raise ActivationError(
                 f"{family.activation.name} has no phases: E φ² or E φ′² is infinite for Gaussian signals of almost any "
-                "variance — take an activation that grows more slowly and has no poles"
+                "variance — use an activation that grows more slowly and has no poles"
             )
         cached = grid[:size], moments[:size], np.array(slopes)
         family.__dict__["_phase_table"] = cached

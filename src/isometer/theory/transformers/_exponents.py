@@ -22,7 +22,7 @@ _PROBED = 12  # blocks over which growth is read off
 
 
 class Exponents(NamedTuple):
-    """Per block, where depth leads to a steady state.
+    """Exponents per block, in the steady state at great depth.
 
     Attributes:
         angle: log of the factor by which 1 − cosine of tokens that are nearly alike changes; negative: they merge.

@@ -131,7 +131,7 @@ def network(
         )
     if architecture == "MLP":
         if method == "Fixup":
-            raise IsometerError("Fixup is asked for in an MLP; expected a ResNet — it is made for residual blocks")
+            raise IsometerError("Fixup was requested for an MLP; expected a ResNet — Fixup is made for residual blocks")
         return mlp(sets.features, sets.classes, depth=depth, width=width, seed=seed, **METHODS[method])
     stages = (width, 2 * width, 4 * width)
     net = resnet(

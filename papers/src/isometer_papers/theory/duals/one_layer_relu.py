@@ -70,7 +70,7 @@ def circle_spectrum(n: int) -> Floats:
 
 
 def good_event_bound(n: int, delta: float) -> float:
-    """√δ/(50n), the probability of 004/lem-57 at least.
+    """√δ/(50n), the least probability of 004/lem-57.
 
     Example:
         >>> from isometer_papers.theory.duals.one_layer_relu import good_event_bound

@@ -29,7 +29,7 @@ __all__ = [
 
 
 def decay_time(gap: Numeric, d: int) -> Numeric:
-    """k = max(2d², 32d³ψ₀), the layers in which the expected gap falls by e at least.
+    """k = max(2d², 32d³ψ₀), the layers in which the expected gap falls by at least a factor e.
 
     Example:
         >>> decay_time(0.5, 2)

@@ -59,7 +59,7 @@ def normalization_jacobian(x: Numeric) -> Numeric:
 
 
 def log_jacobian_norm(x: Numeric) -> Numeric:
-    """log‖J_BN(X)‖ = −log min_j ‖X_j‖, for two columns at least.
+    """log‖J_BN(X)‖ = −log min_j ‖X_j‖, for at least two columns.
 
     Example:
         >>> round(float(log_jacobian_norm(np.diag([2.0, 0.5]))), 6)

@@ -120,7 +120,7 @@ def column_gap(x: Numeric) -> Numeric:
 
 
 def variation_bound(x: Numeric) -> Numeric:
-    """1 + variance{‖X_j‖} / mean{‖X_j‖}² over the rows, the factor by which BN raises isometry at least.
+    """1 + variance{‖X_j‖} / mean{‖X_j‖}² over the rows, the least factor by which BN raises isometry.
 
     Example:
         >>> round(variation_bound(np.diag([2.0, 1.0])).item(), 12)  # 2.5/1.5²

@@ -65,7 +65,7 @@ def eigenvalue_variance(values: Numeric) -> Numeric:
 
 
 def gain_factor(values: Numeric) -> Numeric:
-    """(1 − Σ(λ_k − 1)²/(2d²(d+2)))^{−1}, the factor by which expected isometry grows at least.
+    """(1 − Σ(λ_k − 1)²/(2d²(d+2)))^{−1}, the least factor by which expected isometry grows.
 
     Example:
         >>> float(gain_factor([1.0, 1.0]))

@@ -105,6 +105,6 @@ def odd_point(case: Case, condition: Condition) -> Iterator[Sign]:
             "limit_of_share": limits.moderate,
             "p_value": p,
         },
-        f"Sample {int(odd.index)} holds {share:.0%} of the batch's squared length before the readout, at "
+        f"Sample {int(odd.index)} holds {100 * share:.0f} % of the batch's squared length before the readout, at "
         f"{odd.angle_to_rest_mean:.0f}° to the others, whose length is {float(odd.rest_norm_ratio):.2g} times its own.",
     )

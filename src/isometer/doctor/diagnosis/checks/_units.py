@@ -49,8 +49,8 @@ def dead_units(case: Case, condition: Condition) -> Iterator[Sign]:
             "expected_at_most": 0.5,
             "p_value": max(p for _, p in chosen),
         },
-        f"Up to {worst:.0%} of the units of {case.where(layers)} are zero on every sample; symmetric weights without "
-        "bias silence at most half of them.",
+        f"Up to {100 * worst:.0f} % of the units of {case.where(layers)} are zero on every sample; symmetric weights "
+        "without bias silence at most half of them.",
     )
 
 
@@ -67,8 +67,8 @@ def saturation(case: Case, condition: Condition) -> Iterator[Sign]:
         limits.severity(typical) or "moderate",
         tuple(layers),
         {"typical_saturated_fraction": typical, "layers_affected": len(layers), "limit": limits.moderate},
-        f"{typical:.0%} of the entries of {case.where(layers)} are in the flat part of the activation (slope below 5 % "
-        "of the largest).",
+        f"{100 * typical:.0f} % of the entries of {case.where(layers)} are in the flat part of the activation (slope "
+        "below 5 % of the largest).",
     )
 
 
