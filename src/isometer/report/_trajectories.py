@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _ROWS = (0, 1, 2, 5)
 _MATTERS = math.log(10.0)  # a factor of ten over the whole depth slows training
+_CLOSE = 0.1  # cosines whose interval stays within this of the input's are the same for a reader
 _SAME = 0.1
 
 
@@ -96,8 +97,13 @@ def conclusions(summary: xarray.Dataset) -> list[str]:
             lines.append(f"The samples move apart: mean |cos| falls from {start:.3g} to {end:.3g}.")
         elif low > start + 0.02:
             lines.append(f"The samples move together: mean |cos| rises from {start:.3g} to {end:.3g}.")
-        else:
+        elif max(abs(low - start), abs(high - start)) < _CLOSE:
             lines.append(f"Cosines stay as they were (mean |cos| {start:.3g} at the input, {end:.3g} at the output).")
+        else:
+            lines.append(
+                f"Mean |cos| is {start:.3g} at the input and {end:.3g} at the output; so few runs do not show whether "
+                "that is more than chance (--runs)."
+            )
     if "gradient_log_norm" in summary and last >= 2:
         log = summary["gradient_log_norm"].sel(statistic="mean")
         # Layer 0 has the gradient by the input, which is another quantity.
