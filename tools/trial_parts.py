@@ -417,13 +417,24 @@ def reliability() -> dict[str, list[int]]:
     return {key: list(one[key]) for key in ("found", "alarms")}
 
 
+def _chosen_on(number: int) -> str:
+    """How many models the rules had met that a later round judges, and how many they had not."""
+    known = [one for earlier in range(1, number) for one in _members(folder_of(earlier))]
+    new = later_round(number).members
+    families, others = (len({one.family for one in members}) for members in (known, new))
+    return (
+        f"Its rules were chosen on {len(known)} models of {families} families; then {len(new)} models of {others} new "
+        "families were examined, once."
+    )
+
+
 @cache
 def trial_sentence() -> str:
     """The same for people who have not read the page."""
-    sentences = []
     # The last models that nobody had met count most.
-    sealed = (*(later_round(number) for number in reversed(LATER)), sealed_half())
-    half = next((one for one in sealed if one.told), open_half())
+    number = next((number for number in reversed(LATER) if later_round(number).told), None)
+    half = open_half() if number is None else later_round(number)
+    sentences = [] if number is None else [_chosen_on(number)]
     for one in half.verdicts:
         if one.batch != "fresh":
             continue
