@@ -202,7 +202,7 @@ CLAIMS = (
         exact=lambda i: (_linear_share(_squares(i)), _linear_share(_printed_squares(i))),
     ),
     deterministic(
-        "004/def-2:unnormalised#intended",
+        "004/def-2:unnormalised#corrected",
         equal(_mu_by_dual, lambda i: _linear_share(_squares(i))),
         {"random": _raw_polynomials},
         scale=1,
@@ -236,7 +236,7 @@ CLAIMS = (
         exact=lambda i: (_series(_squares(i), i["rho"]), _series(_printed_squares(i), i["rho"])),
     ),
     deterministic(
-        "004/def-18:fact-3#intended",
+        "004/def-18:fact-3#corrected",
         equal(_dual_by_definition, lambda i: dual_value(_squares(i), i["rho"]) * _squares(i).sum()),
         {"random": _polynomials},
         scale=1,
@@ -250,7 +250,10 @@ CLAIMS = (
         exact=lambda i: (_squares(i).sum(), _printed_squares(i).sum()),
     ),
     deterministic(
-        "004/def-18:fact-4-square#intended", equal(_total, lambda i: _squares(i).sum()), {"random": _polynomials}, scale=1
+        "004/def-18:fact-4-square#corrected",
+        equal(_total, lambda i: _squares(i).sum()),
+        {"random": _polynomials},
+        scale=1,
     ),
     deterministic(
         "004/def-18:fact-5",

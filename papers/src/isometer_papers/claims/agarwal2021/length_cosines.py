@@ -281,7 +281,7 @@ CLAIMS = (
         {"cubics": _cubics},
     ),
     deterministic(
-        "004/def-sigma-c:eq-16#intended",
+        "004/def-sigma-c:eq-16#corrected",
         equal(lambda i: sigma(i).second_moment(i["p"]), _squared_sum),
         {"random": _gentle},
         tolerance=1e-4,
@@ -289,7 +289,7 @@ CLAIMS = (
     ),
     deterministic("004/lem-41", at_most(_cubic_cosine, _printed_cosine_bound), {"cubics": _cubics}),
     deterministic(
-        "004/lem-41#intended",
+        "004/lem-41#corrected",
         at_most(_cosine_after, _cosine_bound),
         {"erf": _pairs(("erf",)), "sin": _pairs(("sin",))},
         search=_search_pairs("erf"),

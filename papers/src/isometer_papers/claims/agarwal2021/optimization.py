@@ -291,7 +291,7 @@ CLAIMS = (
         scale=1,
     ),
     deterministic(
-        "004/thm-50#intended", at_most(_path, _path_bound), {"random": _features}, hypotheses=_well_posed, scale=1
+        "004/thm-50#corrected", at_most(_path, _path_bound), {"random": _features}, hypotheses=_well_posed, scale=1
     ),
     deterministic(
         "004/thm-51:halving", at_most(lambda i: _stochastic(i, "mean"), 0.5), {"random": _kernels}, counts=(20, 100)

@@ -172,7 +172,7 @@ CLAIMS = (
         {"pairs": _pair_tails},
     ),
     probability(
-        "000/eq-26-28:geometric#intended",
+        "000/eq-26-28:geometric#corrected",
         at_most(Sampled(_tail), lambda i: (1 - _next_gamma(i)) ** i["m"]),
         {"batches": _named_tails},
         counts=(16, 32),
@@ -213,7 +213,7 @@ CLAIMS = (
         {"beyond": _beyond, "random": _all_points},
     ),
     deterministic(
-        "000/eq-26-28:28b#intended",
+        "000/eq-26-28:28b#corrected",
         at_most(_log_tail, lambda i: -i["n"] * full_rank_exponent(i["d"] * i["gamma"] / i["n"], i["gamma"])),
         {"random": _draws},
     ),
@@ -234,7 +234,7 @@ CLAIMS = (
         {"beyond": _beyond, "random": _all_points},
     ),
     deterministic(
-        "000/eq-26-28:28c-minimum#intended",
+        "000/eq-26-28:28c-minimum#corrected",
         at_most(_at, lambda i: full_rank_exponent(i["alpha"], i["gamma"])),
         {"random": _points},
         search=CHERNOFF,

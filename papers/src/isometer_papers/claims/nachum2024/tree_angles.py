@@ -68,9 +68,9 @@ def _root_two_times_pi(i: Instance) -> float:
 
 CLAIMS = (
     settles("000/eq-81-94:81", lambda g: g[2, 0], lambda n: (0, 1, 0, 4), zeros_first=True),
-    settles("000/eq-81-94:81#intended", lambda g: g[2, 0], lambda n: (0, 1, 0, 4)),
+    settles("000/eq-81-94:81#corrected", lambda g: g[2, 0], lambda n: (0, 1, 0, 4)),
     settles("000/eq-81-94:82", lambda g: g[2, -1], lambda n: (1, 0, 4, 0), zeros_first=True),
-    settles("000/eq-81-94:82#intended", lambda g: g[2, -1], lambda n: (1, 0, 4, 0)),
+    settles("000/eq-81-94:82#corrected", lambda g: g[2, -1], lambda n: (1, 0, 4, 0)),
     deterministic(
         "000/eq-81-94:85",
         at_most(
@@ -82,15 +82,13 @@ CLAIMS = (
     ),
     asymptotic(
         "000/eq-81-94:86",
-        at_most(
-            lambda i: cosine_by_zeros(i)[0], lambda i: extreme_cosine_bound(1 / cosine_by_zeros(i)[1], samples(i))
-        ),
+        at_most(lambda i: cosine_by_zeros(i)[0], lambda i: extreme_cosine_bound(1 / cosine_by_zeros(i)[1], samples(i))),
         {"splits": splits_by_zeros},
         tolerance=1e-8,
         counts=(40, 250),
     ),
     deterministic(
-        "000/eq-81-94:86#intended",
+        "000/eq-81-94:86#corrected",
         at_most(
             lambda i: _inner_cosine(i, i["A"] + 4 * i["C"], last_square(i)),
             lambda i: extreme_cosine_bound(1 / to_first(i), i["n"]),

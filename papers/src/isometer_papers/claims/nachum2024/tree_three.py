@@ -89,7 +89,7 @@ def _formula(
 
 
 def settles(id: str, entry: Any, weights: Numeric, *, zeros_first: bool = False) -> Claim:
-    """An asymptotic formula for an entry of the Gram matrix; compositions by the order of the samples, or as defined."""
+    """An asymptotic formula for an entry of the Gram matrix; compositions by the order of samples, or as defined."""
     family = by_zeros if zeros_first else energies
     return asymptotic(
         id,
@@ -210,9 +210,9 @@ CLAIMS = (
     deterministic("000/eq-61-62:contribution", at_most(_pair_part, _pair_bound), {"rows": _three}, search=THREE),
     settles("000/eq-63-73:63", lambda g: g[2, 2], lambda n: (1, 1, 4, 4)),
     settles("000/eq-63-73:64", lambda g: g[0, 0], lambda n: ((n - 1) ** 2, 1, (n - 2) ** 2, 4), zeros_first=True),
-    settles("000/eq-63-73:64#intended", lambda g: g[0, 0], lambda n: ((n - 1) ** 2, 1, (n - 2) ** 2, 4)),
+    settles("000/eq-63-73:64#corrected", lambda g: g[0, 0], lambda n: ((n - 1) ** 2, 1, (n - 2) ** 2, 4)),
     settles("000/eq-63-73:65", lambda g: g[-1, -1], lambda n: (1, (n - 1) ** 2, 4, (n - 2) ** 2), zeros_first=True),
-    settles("000/eq-63-73:65#intended", lambda g: g[-1, -1], lambda n: (1, (n - 1) ** 2, 4, (n - 2) ** 2)),
+    settles("000/eq-63-73:65#corrected", lambda g: g[-1, -1], lambda n: (1, (n - 1) ** 2, 4, (n - 2) ** 2)),
     deterministic(
         "000/eq-63-73:67",
         at_most(lambda i: middle_square(i) / first_square(i), lambda i: extreme_ratio_bound(1 / to_first(i), i["n"])),

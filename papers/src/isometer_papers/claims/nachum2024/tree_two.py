@@ -239,7 +239,7 @@ CLAIMS = (
         ),
     ),
     _limit(
-        "000/eq-45-50:46#intended",
+        "000/eq-45-50:46#corrected",
         equal(
             lambda i: settled(i)[0, 0],
             lambda i: ((samples(i) - 1) ** 2 * first_sum(i) + second_sum(i)) / samples(i) ** 2,
@@ -253,7 +253,7 @@ CLAIMS = (
         ),
     ),
     _limit(
-        "000/eq-45-50:47#intended",
+        "000/eq-45-50:47#corrected",
         equal(
             lambda i: settled(i)[-1, -1],
             lambda i: (first_sum(i) + (samples(i) - 1) ** 2 * second_sum(i)) / samples(i) ** 2,
@@ -275,18 +275,23 @@ CLAIMS = (
     ),
     _as_defined(
         "000/eq-45-50:49",
-        equal(lambda i: settled(i)[1, 1] / settled(i)[0, 0], lambda i: norm_ratio_limit(_ratio_by_zeros(i), samples(i))),
+        equal(
+            lambda i: settled(i)[1, 1] / settled(i)[0, 0], lambda i: norm_ratio_limit(_ratio_by_zeros(i), samples(i))
+        ),
     ),
     _limit(
-        "000/eq-45-50:49#intended",
+        "000/eq-45-50:49#corrected",
         equal(lambda i: settled(i)[1, 1] / settled(i)[0, 0], lambda i: norm_ratio_limit(ratio(i), samples(i))),
     ),
     _as_defined(
         "000/eq-45-50:50",
-        equal(lambda i: settled(i)[1, 1] / settled(i)[-1, -1], lambda i: norm_ratio_limit(1 / _ratio_by_zeros(i), samples(i))),
+        equal(
+            lambda i: settled(i)[1, 1] / settled(i)[-1, -1],
+            lambda i: norm_ratio_limit(1 / _ratio_by_zeros(i), samples(i)),
+        ),
     ),
     _limit(
-        "000/eq-45-50:50#intended",
+        "000/eq-45-50:50#corrected",
         equal(lambda i: settled(i)[1, 1] / settled(i)[-1, -1], lambda i: norm_ratio_limit(1 / ratio(i), samples(i))),
     ),
     deterministic(
@@ -296,21 +301,23 @@ CLAIMS = (
         search=RATIO,
     ),
     _as_defined("000/eq-53-60:53", equal(lambda i: settled(i)[1, 0], lambda i: _second_by_zeros(i) / samples(i) ** 2)),
-    _limit("000/eq-53-60:53#intended", equal(lambda i: settled(i)[1, 0], lambda i: second_sum(i) / samples(i) ** 2)),
+    _limit("000/eq-53-60:53#corrected", equal(lambda i: settled(i)[1, 0], lambda i: second_sum(i) / samples(i) ** 2)),
     _as_defined("000/eq-53-60:54", equal(lambda i: settled(i)[1, -1], lambda i: _first_by_zeros(i) / samples(i) ** 2)),
-    _limit("000/eq-53-60:54#intended", equal(lambda i: settled(i)[1, -1], lambda i: first_sum(i) / samples(i) ** 2)),
+    _limit("000/eq-53-60:54#corrected", equal(lambda i: settled(i)[1, -1], lambda i: first_sum(i) / samples(i) ** 2)),
     _as_defined(
-        "000/eq-53-60:57", equal(lambda i: cosine(settled(i), 1, 0), lambda i: cosine_limit(1 / _ratio_by_zeros(i), samples(i)))
+        "000/eq-53-60:57",
+        equal(lambda i: cosine(settled(i), 1, 0), lambda i: cosine_limit(1 / _ratio_by_zeros(i), samples(i))),
     ),
     _limit(
-        "000/eq-53-60:57#intended", equal(lambda i: cosine(settled(i), 1, 0), lambda i: cosine_limit(1 / ratio(i), samples(i)))
+        "000/eq-53-60:57#corrected",
+        equal(lambda i: cosine(settled(i), 1, 0), lambda i: cosine_limit(1 / ratio(i), samples(i))),
     ),
     _as_defined(
         "000/eq-53-60:58",
         equal(lambda i: cosine(settled(i), 1, samples(i) - 1), lambda i: cosine_limit(_ratio_by_zeros(i), samples(i))),
     ),
     _limit(
-        "000/eq-53-60:58#intended",
+        "000/eq-53-60:58#corrected",
         equal(lambda i: cosine(settled(i), 1, samples(i) - 1), lambda i: cosine_limit(ratio(i), samples(i))),
     ),
     deterministic(
