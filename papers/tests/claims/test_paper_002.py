@@ -14,6 +14,7 @@ from isometer_papers.theory.rank.bounds import soft_rank_bound
 
 REFUTED = {
     "002/def-bn:unit-variance",
+    "002/def-bn:zero-mean",
     "002/def-space-H:off-diagonal",
     "002/eq-4:below-rank",
     "002/eq-4:words",
@@ -29,6 +30,7 @@ REFUTED = {
     "002/lem-15",
     "002/lem-18:eq-62",
     "002/lem-1:eigenvalues",
+    "002/lem-20",
     "002/lem-20:expansion",
     "002/lem-21#intended",
     "002/lem-21:rank",
@@ -42,12 +44,14 @@ REFUTED = {
     "002/prop-8:gradients-relu",
     "002/prop-8:linear",
     "002/prop-8:relu",
+    "002/tab-1:vanilla-linear",
     "002/tab-1:vanilla-tanh",
 }
 VACUOUS = {
     "002/eq-64-66:rank",
     "002/lem-18",
     "002/lem-18:eq-58",
+    "002/lem-18:eq-60",
     "002/lem-21",
     "002/lem-7",
     "002/thm-19:rank",

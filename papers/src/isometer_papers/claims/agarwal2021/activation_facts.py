@@ -84,6 +84,19 @@ def _squares(i: Instance) -> Numeric:
     return i["a"] ** 2
 
 
+def _printed_squares(i: Instance) -> Numeric:
+    """(E σ(X)h_i(X))² for the probabilist's polynomials, whose squares have the mean i!."""
+    return np.array([math.factorial(k) for k in range(len(i["a"]))]) * _squares(i)
+
+
+def _series(squares: Numeric, rho: Numeric) -> Numeric:
+    return sum(square * rho**k for k, square in enumerate(squares))
+
+
+def _linear_share(squares: Numeric) -> Numeric:
+    return 1 - squares[1] / squares[1:].sum()
+
+
 def _total(i: Instance) -> Numeric:
     """E σ² by quadrature."""
     x, w = _gauss()
@@ -182,7 +195,15 @@ CLAIMS = (
     deterministic("004/eq-2:variance", equal(lambda i: _normalized_moments(i)[1], 1), {"random": _raw_polynomials}),
     deterministic(
         "004/def-2:unnormalised",
-        equal(_mu_by_dual, lambda i: 1 - _squares(i)[1] / _squares(i)[1:].sum()),
+        equal(_mu_by_dual, lambda i: _linear_share(_printed_squares(i))),
+        {"random": _raw_polynomials},
+        scale=1,
+        tolerance=1e-7,
+        exact=lambda i: (_linear_share(_squares(i)), _linear_share(_printed_squares(i))),
+    ),
+    deterministic(
+        "004/def-2:unnormalised#corrected",
+        equal(_mu_by_dual, lambda i: _linear_share(_squares(i))),
         {"random": _raw_polynomials},
         scale=1,
         tolerance=1e-7,
@@ -209,13 +230,30 @@ CLAIMS = (
     ),
     deterministic(
         "004/def-18:fact-3",
+        equal(_dual_by_definition, lambda i: _series(_printed_squares(i), i["rho"])),
+        {"random": _polynomials},
+        scale=1,
+        exact=lambda i: (_series(_squares(i), i["rho"]), _series(_printed_squares(i), i["rho"])),
+    ),
+    deterministic(
+        "004/def-18:fact-3#corrected",
         equal(_dual_by_definition, lambda i: dual_value(_squares(i), i["rho"]) * _squares(i).sum()),
         {"random": _polynomials},
         scale=1,
     ),
     deterministic("004/def-18:fact-4-mean", equal(_mean, lambda i: i["a"][0]), {"random": _polynomials}, scale=1),
     deterministic(
-        "004/def-18:fact-4-square", equal(_total, lambda i: _squares(i).sum()), {"random": _polynomials}, scale=1
+        "004/def-18:fact-4-square",
+        equal(_total, lambda i: _printed_squares(i).sum()),
+        {"random": _polynomials},
+        scale=1,
+        exact=lambda i: (_squares(i).sum(), _printed_squares(i).sum()),
+    ),
+    deterministic(
+        "004/def-18:fact-4-square#corrected",
+        equal(_total, lambda i: _squares(i).sum()),
+        {"random": _polynomials},
+        scale=1,
     ),
     deterministic(
         "004/def-18:fact-5",

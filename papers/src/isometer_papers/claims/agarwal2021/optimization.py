@@ -116,6 +116,21 @@ def _features(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"A": rng.standard_normal((n, m)) * scales, "w": rng.standard_normal(m), "t": int(rng.integers(1, 30))}
 
 
+def _tall(rng: Rng, count: int) -> Iterator[Instance]:
+    """Full column rank and labels that are not attained; w_0 = 0."""
+    yield {"A": np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), "y": np.array([1.0, 1.0, 0.0]), "t": 40}
+    for _ in range(count):
+        m = int(rng.integers(1, 4))
+        n = m + int(rng.integers(1, 4))
+        yield {"A": rng.standard_normal((n, m)), "y": rng.standard_normal(n), "t": int(rng.integers(1, 30))}
+
+
+def _floored(i: Instance) -> Numeric:
+    """𝓛(w_t)/𝓛(0) at η = n/(λ_min + λ_max)."""
+    values = _spectrum(i)
+    return least_squares_path(i["A"], i["y"], i["t"], len(i["A"]) / (values[0] + values[-1]))
+
+
 def _spectrum(i: Instance) -> Numeric:
     return eigenvalues(i["A"].T @ i["A"])
 
@@ -268,7 +283,16 @@ CLAIMS = (
         {"random": _wide},
         hypotheses=lambda i: bool(eigenvalues(i["A"] @ i["A"].T)[0] > 1e-2),
     ),
-    deterministic("004/thm-50", at_most(_path, _path_bound), {"random": _features}, hypotheses=_well_posed, scale=1),
+    deterministic(
+        "004/thm-50",
+        at_most(_floored, _path_bound),
+        {"labelled": _tall},
+        hypotheses=lambda i: bool(_spectrum(i)[0] > 1e-3),
+        scale=1,
+    ),
+    deterministic(
+        "004/thm-50#corrected", at_most(_path, _path_bound), {"random": _features}, hypotheses=_well_posed, scale=1
+    ),
     deterministic(
         "004/thm-51:halving", at_most(lambda i: _stochastic(i, "mean"), 0.5), {"random": _kernels}, counts=(20, 100)
     ),

@@ -63,9 +63,46 @@ def _excess_risk(i: Instance) -> tuple[float, float]:
     return float(((inputs @ weights) ** 2).mean()), 0.0
 
 
+def _dual(i: Instance, rho: float) -> float:
+    """σ̂(ρ) of a normalised activation."""
+    if "squares" in i:
+        squares = np.asarray(i["squares"], dtype=float)
+        return float(np.polynomial.Polynomial(squares)(rho) / squares.sum())
+    if i["dual"] == "relu":
+        angle = math.acos(max(-1.0, min(1.0, rho)))
+        return (math.sin(angle) + (math.pi - angle) * rho - 1) / (math.pi - 1)
+    if i["dual"] == "exp":
+        return math.expm1(rho) / math.expm1(1)
+    if i["dual"] == "sin":
+        return math.sinh(rho) / math.sinh(1)
+    return math.asin(2 * rho / 3) / math.asin(2 / 3)  # erf
+
+
+def _slope(i: Instance, rho: float) -> float:
+    step = 1e-5
+    return (_dual(i, rho + step) - _dual(i, rho - step)) / (2 * step)
+
+
+def _tangents(i: Instance) -> tuple[float, float]:
+    """The tangent kernel layer by layer, Θ ← Θσ̂′(ρ) + σ̂(ρ), and with the slope one layer late, as eq. 7 has it."""
+    rho = right = late = float(i["rho"])
+    for _ in range(int(i["L"])):
+        after = _dual(i, rho)
+        right, late, rho = right * _slope(i, rho) + after, late * _slope(i, after) + after, after
+    return right, late
+
+
+def _exponential(i: Instance) -> tuple[float, float]:
+    """E e^{X + X′} by Gauss–Hermite quadrature, and e^{ρ + 3}."""
+    x, w = np.polynomial.hermite_e.hermegauss(60)
+    return float(w @ np.exp(math.sqrt(2 + 2 * float(i["rho"])) * x) / w.sum()), math.exp(float(i["rho"]) + 3)
+
+
 _RUN = SecondFormula(_sample_growth, "descent by single samples that is run")
 _DESCENT = SecondFormula(_rate_growth, "gradient descent that is run on random orthonormal features")
 SECOND = {
+    "004/eq-7": SecondFormula(_tangents, "the tangent kernel layer by layer, slopes by differences"),
+    "004/tab-mu:exp-dual": SecondFormula(_exponential, "Gauss–Hermite quadrature"),
     "004/thm-13:sgd": _RUN,
     "004/thm-45": _RUN,
     "004/thm-44": _DESCENT,

@@ -45,6 +45,29 @@ def _final_ranks(normalize: bool, function: str | None) -> Callable[[Instance, R
     return estimate
 
 
+def _soft_rank_of_products(i: Instance, rng: Rng) -> Estimate:
+    """rank_{1/2} of eq. 4 of Ĥ_ℓ = ∏(I + γW_k)X itself, not scaled."""
+    found, d = [], i["width"]
+    for _ in range(i["chains"]):
+        h = rng.standard_normal((d, d))
+        for _ in range(i["layers"]):
+            h = h + i["gamma"] * rng.uniform(-(3**0.5), 3**0.5, (d, d)) @ h
+        found.append(float((np.linalg.svd(h, compute_uv=False) ** 2 / d >= 0.5).sum()))
+    return Estimate.of(found)
+
+
+def _signs_of_growth(i: Instance, rng: Rng) -> Estimate:
+    """How many singular values of the product grow for ever: positive means of log |R_jj| over 400 QR steps."""
+    found, d = [], i["width"]
+    for _ in range(i["chains"]):
+        q, total = np.eye(d), np.zeros(d)
+        for _ in range(400):
+            q, r = np.linalg.qr(q + i["gamma"] * rng.uniform(-(3**0.5), 3**0.5, (d, d)) @ q)
+            total += np.log(abs(np.diag(r)))
+        found.append(float((total > 0).sum()))
+    return Estimate.of(found)
+
+
 def _last(i: Instance, rng: Rng, normalize: bool, function: str | None) -> Numeric:
     start = rng.standard_normal((i["width"], i["width"]))
     applied = None if function is None else elementwise(function)
@@ -147,6 +170,14 @@ CLAIMS = (
     ),
     empirical(
         "002/tab-1:vanilla-linear",
+        equal(
+            Sampled(_soft_rank_of_products, _signs_of_growth, "growth along QR steps instead of singular values"), 1.0
+        ),
+        {"depths": cases({"width": 16, "gamma": 1.0, "layers": 12, "chains": 16})},
+        counts=(1, 1),
+    ),
+    empirical(
+        "002/tab-1:vanilla-linear#corrected",
         equal(Sampled(_final_ranks(False, None)), 1.0),
         {"depths": cases({"width": 16, "gamma": 1.0, "layers": 3000, "chains": 16})},
         counts=(1, 1),

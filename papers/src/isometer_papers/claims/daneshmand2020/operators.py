@@ -8,7 +8,7 @@ import numpy as np
 
 from isometer.metrics import batch_normalize, rank
 from isometer_papers.claims._claim import Instance
-from isometer_papers.claims._families import Rng, cases
+from isometer_papers.claims._families import Rng, cases, extended
 from isometer_papers.claims._precise import elementwise, numerical_rank
 from isometer_papers.claims._statements import deterministic, equal, vanishes
 from isometer_papers.claims.daneshmand2020.instances import random_any, steps
@@ -23,6 +23,9 @@ def _affine(rng: Rng, count: int) -> Iterator[Instance]:
 
 
 _shifted = cases({"H": np.array([[1.0, 1.0], [3.0, -1.0]])}, {"H": np.array([[0.0, 1.0], [2.0, 3.0], [1.0, 0.0]])})
+
+
+_moved = cases({"H": np.array([[1.0, 1.0], [3.0, -1.0]]), "alpha": np.array([0.5, 0.0])})
 
 
 def _variance_gap(h: Numeric) -> Numeric:
@@ -67,6 +70,11 @@ def _deviation(h: Numeric) -> Numeric:
 CLAIMS = (
     deterministic(
         "002/def-bn:zero-mean",
+        vanishes(lambda i: abs((batch_norm_as_printed(i["H"]) + i["alpha"]).sum(axis=0)).max()),
+        {"moved": _moved, "random": extended(_affine, lambda rng, i: {"alpha": rng.standard_normal(i["H"].shape[1])})},
+    ),
+    deterministic(
+        "002/def-bn:zero-mean#corrected",
         vanishes(lambda i: abs(batch_norm_as_printed(i["H"]).sum(axis=0)).max()),
         {"random": _affine, "shifted": _shifted},
     ),

@@ -245,8 +245,9 @@ CLAIMS = (
         counts=(1, 2),
         resolution=0.25,
     ),
+    printed("002/lem-18:eq-60"),
     asymptotic(
-        "002/lem-18:eq-60",
+        "002/lem-18:eq-60#corrected",
         at_most(Sampled(over_bound("cube", cube_bound)), 1.0),
         CHAINS,
         counts=COUNTS,

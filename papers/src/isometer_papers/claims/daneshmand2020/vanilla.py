@@ -48,6 +48,14 @@ def _extreme_changes(rng: Rng, count: int) -> Iterator[Instance]:
             yield {"H": np.ones((2, d)), "W": weights, "gamma": gamma, "F": "double"}
 
 
+def _long_changes(rng: Rng, count: int) -> Iterator[Instance]:
+    """H outside of 𝓗: rows longer than √N."""
+    yield {"H": np.full((2, 2), 2.0), "W": np.eye(2), "gamma": 1.0, "F": "identity"}
+    yield {"H": np.array([[4.0, 8.0], [8.0, -4.0]]), "W": np.eye(2), "gamma": 0.1, "F": "identity"}
+    for instance in steps(functions=("identity", "double"))(rng, count):
+        yield {**instance, "H": 30 * instance["H"]}
+
+
 def _change_search(point: Numeric) -> Instance:
     point = np.asarray(point)
     h = unit_features(np.tan(3.0 * (point[:4] - 0.5)).reshape(2, 2))
@@ -154,8 +162,9 @@ CLAIMS = (
         exact=lambda i: (numerical_rank(i["X"]) and _limit_rank(i), 1),
     ),
     asymptotic("002/lem-4#corrected", above(Sampled(_gap), 0.0), {"gaps": _gaps}, counts=(3, 6), resolution=0.5),
+    deterministic("002/lem-20", at_most(_largest_change, _slope_bound), {"long": _long_changes}),
     deterministic(
-        "002/lem-20",
+        "002/lem-20#corrected",
         at_most(_largest_change, _slope_bound),
         {"random": steps(functions=tuple(ODD_FUNCTIONS)), "extreme": _extreme_changes},
         search=Search(_change_search, 9),

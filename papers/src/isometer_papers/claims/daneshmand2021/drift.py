@@ -83,6 +83,24 @@ def _entry(i: Instance, rng: Rng) -> Estimate:
     return Estimate.of(gram_statistics(i["squares"], i["width"], lambda c: c[..., -1, -1], draws=draws, rng=rng))
 
 
+TURNED = cases(*({"squares": np.array([large, 1 - large]), "turn": 0.25} for large in (0.9, 0.6, 0.99)))
+
+
+def _turned(shares: Numeric, turn: float) -> Numeric:
+    """Entry 1, 2 of V diag(p) Vᵀ for V the rotation by turn·π; turn = ¼."""
+    assert turn == 0.25
+    return (shares[0] - shares[1]) / 2
+
+
+def _turned_entry(i: Instance) -> Numeric:
+    return _turned(spectrum_map(i["squares"]).eigenvalues, float(i["turn"]))
+
+
+def _exact_turned_entry(i: Instance) -> tuple[Numeric, Numeric]:
+    shares = [precise_share(i["squares"], k) for k in range(2)]
+    return _turned(shares, float(i["turn"])), shares[0] * 0
+
+
 def _spread(i: Instance) -> Numeric:
     return gram_spread(spectrum_map(i["squares"]).eigenvalues, i["width"])
 
@@ -315,7 +333,10 @@ def _concentration(s: Source) -> tuple[Claim, ...]:
             counts=(60, 400),
         ),
         *s.expectation(
-            "concentration:mean",
+            "concentration:mean", vanishes(_turned_entry), {"turned": TURNED}, exact=_exact_turned_entry, counts=(3, 3)
+        ),
+        *s.expectation(
+            "concentration:mean#corrected",
             equal(Sampled(_entry), lambda i: float(spectrum_map(i["squares"]).eigenvalues[-1])),
             {"layers": LAYERS},
             scale=lambda i: 1 / len(i["squares"]),

@@ -159,6 +159,32 @@ def _dense_share(i: Instance, rng: Rng) -> Estimate:
     return proportion(sum(full), len(full))
 
 
+_zero = cases(  # one sample, at zero: no two columns are collinear, and the one cell has volume 1
+    {"X": np.zeros((1, 2)), "n/gamma": 1.0, "draws": 400, "d": 3, "alpha": 3.0},
+    {"X": np.zeros((1, 3)), "n/gamma": 1.0, "draws": 400, "d": 5, "alpha": 5.0},
+)
+
+
+def _plain_ranks(i: Instance, rng: Rng, rows: int) -> list[bool]:
+    """Whether ReLU of many neurons at once has full rank, by singular values."""
+    found = []
+    for _ in range(i["draws"]):
+        z = np.asarray(i["X"], dtype=float) @ rng.standard_normal((i["X"].shape[1], rows))
+        found.append(numerical_rank(np.maximum(z, 0)) == len(z))
+    return found
+
+
+def _least_plain_neurons(i: Instance, rng: Rng) -> Estimate:
+    """A lower bound of y: 10 n/γ where so many neurons are not enough, else n."""
+    rows = math.ceil(10 * i["n/gamma"])
+    return Estimate.of([float(len(i["X"]) if full else rows) for full in _plain_ranks(i, rng, rows)])
+
+
+def _plain_share(i: Instance, rng: Rng) -> Estimate:
+    full = _plain_ranks(i, rng, i["d"])
+    return proportion(sum(full), len(full))
+
+
 def _wide(rng: Rng, count: int) -> Iterator[Instance]:
     for _ in range(count):
         w = rng.standard_normal((int(rng.integers(1, 9)), 2))
@@ -169,6 +195,19 @@ def _wide(rng: Rng, count: int) -> Iterator[Instance]:
 CLAIMS = (
     expectation(
         "000/thm-3.1",
+        at_most(
+            Sampled(
+                lambda i, rng: Estimate.of(counts_of_neurons(i, rng)),
+                _least_plain_neurons,
+                "all neurons at once, rank by singular values",
+            ),
+            lambda i: i["n/gamma"],
+        ),
+        {"zero": _zero},
+        counts=(2, 2),
+    ),
+    expectation(
+        "000/thm-3.1#corrected",
         at_most(Sampled(lambda i, rng: Estimate.of(counts_of_neurons(i, rng))), lambda i: i["n/gamma"]),
         {"batches": _neurons},
         counts=(8, 30),
@@ -183,6 +222,12 @@ CLAIMS = (
     ),
     probability(
         "000/thm-3.2b",
+        at_least(Sampled(_full_rank_share, _plain_share, "all neurons at once, rank by singular values"), _weak),
+        {"zero": _zero},
+        counts=(2, 2),
+    ),
+    probability(
+        "000/thm-3.2b#corrected",
         at_least(Sampled(_share), _weak),
         {"single": _single, "batches": _tails},
         counts=(6, 24),

@@ -22,7 +22,7 @@ from isometer_papers.claims._statements import (
     probability,
 )
 from isometer_papers.claims.nachum2024.instances import fan, plane_batches, proportion
-from isometer_papers.float_or_mpmath import Numeric, log
+from isometer_papers.float_or_mpmath import Numeric, exp, log
 from isometer_papers.theory.rank.relu import (
     chernoff_exponent,
     chernoff_point,
@@ -102,6 +102,24 @@ def _log_tail(i: Instance) -> Numeric:
     return log(_binomial_tail(i))
 
 
+def _generating_bound(n: int, gamma: Numeric, d: int, s: Numeric) -> Numeric:
+    """(γeˢ/(1 − (1−γ)eˢ))ⁿ e^{−sd}, d = αn/γ."""
+    grown = exp(s)
+    return (gamma * grown / (1 - (1 - gamma) * grown)) ** n * exp(-s * d)
+
+
+_beyond = cases(
+    {"n": 3, "gamma": 0.5, "d": 18, "s": 1.0},  # 1 − (1−γ)eˢ < 0 and n odd: a negative number
+    {"n": 2, "gamma": 0.5, "d": 12, "s": 3.0},  # n even: too small a number
+)
+
+
+def _all_points(rng: Rng, count: int) -> Iterator[Instance]:
+    """Any s > 0 but the pole."""
+    for instance in _draws(rng, count):
+        yield {**instance, "s": float(rng.uniform(0.01, 3))}
+
+
 _points = drawn(
     lambda rng: {
         "alpha": float(rng.uniform(1.05, 15)),
@@ -147,6 +165,14 @@ CLAIMS = (
     ),
     probability(
         "000/eq-26-28:geometric",
+        at_least(
+            lambda i: pair_step_tail(i["angle/pi"], i["first"], i["m"]),
+            lambda i: (1 - _pair_gamma(i["angle/pi"])) ** i["m"],
+        ),
+        {"pairs": _pair_tails},
+    ),
+    probability(
+        "000/eq-26-28:geometric#corrected",
         at_most(Sampled(_tail), lambda i: (1 - _next_gamma(i)) ** i["m"]),
         {"batches": _named_tails},
         counts=(16, 32),
@@ -183,6 +209,11 @@ CLAIMS = (
     ),
     deterministic(
         "000/eq-26-28:28b",
+        at_most(_binomial_tail, lambda i: _generating_bound(i["n"], i["gamma"], i["d"], i["s"])),
+        {"beyond": _beyond, "random": _all_points},
+    ),
+    deterministic(
+        "000/eq-26-28:28b#corrected",
         at_most(_log_tail, lambda i: -i["n"] * full_rank_exponent(i["d"] * i["gamma"] / i["n"], i["gamma"])),
         {"random": _draws},
     ),
@@ -196,6 +227,14 @@ CLAIMS = (
     ),
     deterministic(
         "000/eq-26-28:28c-minimum",
+        at_least(
+            lambda i: _generating_bound(i["n"], i["gamma"], i["d"], i["s"]),
+            lambda i: exp(-i["n"] * full_rank_exponent(i["d"] * i["gamma"] / i["n"], i["gamma"])),
+        ),
+        {"beyond": _beyond, "random": _all_points},
+    ),
+    deterministic(
+        "000/eq-26-28:28c-minimum#corrected",
         at_most(_at, lambda i: full_rank_exponent(i["alpha"], i["gamma"])),
         {"random": _points},
         search=CHERNOFF,

@@ -43,6 +43,11 @@ def _least_clusters(i: Instance) -> int:
     return min(clusters(row) for row in rows_at(i))
 
 
+def _one_sample(rng: Rng, count: int) -> Iterator[Instance]:
+    for layer in (1, 2, 3):
+        yield {"x": np.array([5.0]), "t": layer}
+
+
 def _third_gap(row: Numeric) -> Numeric:
     values = cluster_values(row)
     return values[2] - values[1]
@@ -135,7 +140,8 @@ CLAIMS = (
         counts=(20, 150),
         scale=1,
     ),
-    rational("000/thm-10:two-or-three", at_least(_least_clusters, 2), {"whole": shallow}, counts=(20, 60)),
+    rational("000/thm-10:two-or-three", at_least(_least_clusters, 2), {"one": _one_sample, "whole": shallow}),
+    rational("000/thm-10:two-or-three#corrected", at_least(_least_clusters, 2), {"whole": shallow}, counts=(20, 60)),
     rational("000/thm-10:eq-31-gap", vanishes(_gap_change), POSITIVE, hypotheses=keeps_clusters, counts=(40, 200)),
     rational("000/thm-10:eq-31-count", vanishes(_count_change), POSITIVE, hypotheses=keeps_clusters, counts=(40, 200)),
     rational("000/thm-10:eq-31-mixed", vanishes(_gap_change), MIXED, hypotheses=keeps_clusters, counts=(40, 200)),
