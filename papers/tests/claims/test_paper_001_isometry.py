@@ -29,6 +29,7 @@ REFUTED = {
     "001/def-6.5:rectangular",
     "001/eq-6.1-6.2:gradient",
     "001/eq-C.48:from-cor-C.6",
+    "001/eq-C.48:input",
     "001/eq-C.78-80:eq-C.80",
     "001/fig-C.10:standard",
     "001/lem-C.11:eq-C.148",
