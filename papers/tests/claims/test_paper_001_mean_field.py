@@ -18,6 +18,7 @@ REFUTED = {
     "001/ass-3.1:unique",
     "001/claim-3.doeblin",
     "001/claim-3.explore:chain",
+    "001/claim-3.explore:product",
     "001/claim-3.global:nonlinear",
     "001/claim-4.deterministic:gram",
     "001/claim-4.deterministic:layer-norm",
@@ -25,6 +26,7 @@ REFUTED = {
     "001/claim-5.fix:series",
     "001/claim-5.integrable:stable",
     "001/claim-5.markov",
+    "001/claim-5.normlimit:first-layer",
     "001/claim-5.normlimit:length",
     "001/claim-7.isometry",
     "001/cor-4.4",
@@ -36,6 +38,7 @@ REFUTED = {
     "001/cor-5.7:middle",
     "001/def-3.2:orientation",
     "001/def-4.1:preserves",
+    "001/eq-3.7-3.8:eq-3.7",
     "001/eq-3.7-3.8:radius",
     "001/eq-B.5",
     "001/eq-B.6-9:total",
@@ -55,7 +58,9 @@ REFUTED = {
     "001/lem-B.3:eq-B.43",
     "001/lem-B.3:eq-B.46",
     "001/lem-B.3:rows",
+    "001/lem-B.4",
     "001/lem-B.4:any-law",
+    "001/lem-B.5",
     "001/lem-B.7",
     "001/lem-B.7:mixture",
     "001/prop-5.1:any-input",
@@ -90,13 +95,11 @@ REFUTED = {
     "001/thm-5.8:covariance",
     "001/thm-5.8:fixed-points",
     "001/thm-5.8:opposite",
+    "001/thm-B.6",
     "001/thm-B.6:renamed",
 }
 VACUOUS = {
-    "001/lem-B.4",
-    "001/lem-B.5",
     "001/thm-3.2",
-    "001/thm-B.6",
 }
 
 

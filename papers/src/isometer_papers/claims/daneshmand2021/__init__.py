@@ -12,6 +12,7 @@ from isometer_papers.claims.daneshmand2021 import (
     figures,
     gaussian,
     initialisation,
+    inputs,
     networks,
     proof_steps,
     rates,
@@ -22,6 +23,7 @@ from isometer_papers.claims.daneshmand2021.source import PAPER
 CLAIMS: tuple[Claim, ...] = with_second(
     (
         *definitions.claims(PAPER),
+        *inputs.claims(PAPER),
         *rates.claims(PAPER),
         *gaussian.claims(PAPER),
         *drift.claims(PAPER),

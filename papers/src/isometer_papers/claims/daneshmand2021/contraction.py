@@ -109,6 +109,18 @@ def _scaled_slope(function: Callable[..., Any]) -> Callable[[Instance], Numeric]
     return lambda i: derivative(lambda x: function(x, i["theta"], i["n"]), i["delta"])
 
 
+def _thetas(rng: Rng, count: int) -> Iterator[Instance]:
+    """Two θ for one δ."""
+    yield {"n": 3, "theta": 1.0, "other": 2.0, "delta": 0.25}
+    for i in _points(rng, count):
+        yield {**i, "other": i["theta"] * float(rng.uniform(1.5, 3))}
+
+
+def _printed_slope(key: str) -> Callable[[Instance], Numeric]:
+    """θ h_1 h_2 at one of them."""
+    return lambda i: share_integrand_slope(i["delta"], i[key], i["n"])
+
+
 def _h1_slope(version: str) -> Callable[[Instance], Numeric]:
     def slope(i: Instance) -> Numeric:
         point = (i["delta"], i["theta"], i["n"])
@@ -290,8 +302,17 @@ def _two_levels(s: Source) -> tuple[Claim, ...]:
             exact=_exact_smallest,
             search=spectrum_search(),
         ),
+        *(
+            s.deterministic(
+                "two-level:constant",
+                at_most(lambda i: i["top"] * _integral(i["n"], 0 * i["top"]), 1),
+                {"tops": cases(*({"n": n, "top": top} for n in (3, 2, 8) for top in (2.0, 10.0, 100.0)))},
+            )
+            if s.paper == "001"
+            else ()
+        ),
         *s.deterministic(
-            "two-level:constant",
+            "two-level:constant" + ("#corrected" if s.paper == "001" else ""),
             equal(_flat_integral, 1),
             {"samples": _numbers},
             exact=_exact_integral(False),
@@ -325,8 +346,13 @@ def _convexity(s: Source) -> tuple[Claim, ...]:
     )
     return (
         *statement,
+        *(
+            s.deterministic("convex:slope", equal(_printed_slope("theta"), _printed_slope("other")), {"pairs": _thetas})
+            if own == "001"
+            else ()
+        ),
         *s.deterministic(
-            "convex:slope",
+            "convex:slope" + ("#corrected" if own == "001" else ""),
             equal(_scaled_slope(share_integrand), lambda i: share_integrand_slope(i["delta"], i["theta"], i["n"])),
             points,
             scale=lambda i: abs(share_integrand_slope(i["delta"], i["theta"], i["n"])),

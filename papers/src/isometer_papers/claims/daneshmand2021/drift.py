@@ -83,22 +83,22 @@ def _entry(i: Instance, rng: Rng) -> Estimate:
     return Estimate.of(gram_statistics(i["squares"], i["width"], lambda c: c[..., -1, -1], draws=draws, rng=rng))
 
 
-TURNED = cases(*({"squares": np.array([large, 1 - large]), "turn": 0.25} for large in (0.9, 0.6, 0.99)))
+def _turned(rng: Rng, count: int) -> Iterator[Instance]:
+    """Squared singular values of a batch, and its right singular vectors V."""
+    yield {"squares": np.array([0.75, 0.25]), "V": np.array([[0.6, -0.8], [0.8, 0.6]])}
+    for instance in SPECTRA["simple"](rng, count):
+        n = len(instance["squares"])
+        yield {**instance, "V": np.linalg.qr(rng.standard_normal((n, n)))[0]}
 
 
-def _turned(shares: Numeric, turn: float) -> Numeric:
-    """Entry 1, 2 of V diag(p) Vᵀ for V the rotation by turn·π; turn = ¼."""
-    assert turn == 0.25
-    return (shares[0] - shares[1]) / 2
+def _mean_gap(i: Instance, shares: Numeric) -> Numeric:
+    """Largest entry of E C − diag(p), E C = V diag(p) Vᵀ in the samples' own basis."""
+    return abs((i["V"] * shares) @ i["V"].T - np.diag(shares)).max()
 
 
-def _turned_entry(i: Instance) -> Numeric:
-    return _turned(spectrum_map(i["squares"]).eigenvalues, float(i["turn"]))
-
-
-def _exact_turned_entry(i: Instance) -> tuple[Numeric, Numeric]:
-    shares = [precise_share(i["squares"], k) for k in range(2)]
-    return _turned(shares, float(i["turn"])), shares[0] * 0
+def _exact_mean_gap(i: Instance) -> tuple[Numeric, Numeric]:
+    squares = i["squares"]
+    return _mean_gap(i, np.array([precise_share(squares, k) for k in range(len(squares))], dtype=object)), 0
 
 
 def _spread(i: Instance) -> Numeric:
@@ -131,6 +131,17 @@ def _unit_rows(rng: Rng, count: int) -> Iterator[Instance]:
         n = int(rng.integers(2, 6))
         a = rng.standard_normal((int(rng.integers(n, 9)), n))
         yield {"A": a / np.linalg.norm(a, axis=1, keepdims=True)}
+
+
+def _exact_off_diagonal(i: Instance) -> Numeric:
+    """Σ_{i≠j} E[C]_ij² after an orthogonal batch."""
+    return orthogonal_spread(i["A"].shape[1], i["A"][0, 0] * 0 + len(i["A"])).off_diagonal
+
+
+def _off_diagonal_as_printed(i: Instance) -> Numeric:
+    """(1/d²)(Σ_k (Σ_i A_ki²)² − Σ_ik A_ki⁴) of one draw."""
+    squares = i["A"] ** 2
+    return ((squares.sum(axis=1) ** 2).sum() - (squares**2).sum()) / len(i["A"]) ** 2
 
 
 def _last_line(i: Instance, paper: str) -> Numeric:
@@ -332,8 +343,11 @@ def _concentration(s: Source) -> tuple[Claim, ...]:
             exact=_exact_spread,
             counts=(60, 400),
         ),
-        *s.expectation(
-            "concentration:mean", vanishes(_turned_entry), {"turned": TURNED}, exact=_exact_turned_entry, counts=(3, 3)
+        *s.deterministic(
+            "concentration:mean",
+            vanishes(lambda i: _mean_gap(i, spectrum_map(i["squares"]).eigenvalues)),
+            {"turned": _turned},
+            exact=_exact_mean_gap,
         ),
         *s.expectation(
             "concentration:mean#corrected",
@@ -344,7 +358,11 @@ def _concentration(s: Source) -> tuple[Claim, ...]:
             resolution=0.1,
         ),
         *(
-            ()
+            s.deterministic(
+                "concentration:off-diagonal",
+                equal(_exact_off_diagonal, _off_diagonal_as_printed),
+                {"rows": _unit_rows},
+            )
             if squares
             else s.deterministic(
                 "concentration:off-diagonal",
@@ -353,7 +371,7 @@ def _concentration(s: Source) -> tuple[Claim, ...]:
             )
         ),
         *s.expectation(
-            "concentration:off-diagonal" + ("" if squares else "#corrected"),
+            "concentration:off-diagonal#corrected",
             equal(
                 Sampled(_off_diagonal), lambda i: float(orthogonal_spread(i["samples"], float(i["width"])).off_diagonal)
             ),

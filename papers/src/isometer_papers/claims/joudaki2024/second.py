@@ -122,6 +122,20 @@ def _eigenvalues(i: Instance) -> tuple[float, float]:
     return float(np.linalg.norm(gram - np.eye(d), 2)), c
 
 
+def _binomial_tail(i: Instance) -> tuple[float, float]:
+    """P(‖G − ½I‖ ≥ t) of two samples behind simulated ReLU layers, and c times eq. B.19, ε = 1 − gap, α = 2^−d."""
+    rng, width = np.random.default_rng(0), int(i["width"])
+    state = rng.standard_normal((20_000, width, 2))
+    for _ in range(2):
+        state = np.maximum(state - state.mean(axis=2, keepdims=True), 0.0) > 0  # one of the two is 1
+        gram = np.swapaxes(state, 1, 2).astype(float) @ state / width
+        state = rng.standard_normal((20_000, width, width)) @ state / np.sqrt(width)
+    far = np.sqrt(((gram - np.eye(2) / 2) ** 2).sum(axis=(1, 2))) >= float(i["t"]) - 1e-12
+    left_over = np.exp(i["depth"] * np.log1p(-(2.0**-width))) / 4
+    bound = left_over - 2.0**width * (1 - float(i["gap"])) ** 2 * np.log1p(-float(i["gap"]))
+    return float(far.mean()), float(i["c"] * bound / float(i["t"]) ** 2)
+
+
 _GRID = "a grid of Gauss–Hermite nodes instead of closed forms"
 _SINGULAR = "singular values of the samples instead of the determinant of their Gram matrix"
 SECOND = {
@@ -133,6 +147,7 @@ SECOND = {
         gap="001/alg-2.6:gap",
     ),
     "001/ass-3.1:unique": SecondFormula(_equal_samples, "20 simulated layers with other weights"),
+    "001/thm-B.6": SecondFormula(_binomial_tail, "20,000 simulated networks with Gaussian weights"),
     "001/cor-4.4": SecondFormula(_layer_norm(True), _SINGULAR),
     "001/claim-4.deterministic:layer-norm": SecondFormula(_layer_norm(False), _SINGULAR),
     "001/thm-5.11:case-1": SecondFormula(_slope_only, _GRID),

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from isometer_papers.float_or_mpmath import Numeric
+from isometer_papers.float_or_mpmath import Numeric, log
 
 __all__ = [
     "deviation_bound",
@@ -121,25 +121,25 @@ def deviation_bound(condition: float, bound: float, width: int, samples: int, al
     return condition * bound * samples / math.sqrt(width * alpha) * math.sqrt(math.log(width / samples))
 
 
-def tv_bound(epsilon: float, alpha: float = 1.0) -> float:
+def tv_bound(epsilon: Numeric, alpha: Numeric = 1.0) -> Numeric:
     """α^{−1} ε² ln(1/ε).
 
     Implements: 001/lem-B.3, 001/lem-B.4, 001/lem-B.5 as printed.
 
     Example:
-        >>> round(tv_bound(0.1), 6)
+        >>> round(float(tv_bound(0.1)), 6)
         0.023026
     """
-    return epsilon**2 * math.log(1 / epsilon) / alpha
+    return epsilon**2 * log(1 / epsilon) / alpha
 
 
-def tail_bound(threshold: float, norm: float, epsilon: float, alpha: float, depth: int) -> float:
+def tail_bound(threshold: Numeric, norm: Numeric, epsilon: Numeric, alpha: Numeric, depth: int) -> Numeric:
     """t^{−2}(‖G_*‖²(1−α)^ℓ + α^{−1}ε² ln(1/ε)).
 
     Implements: 001/thm-B.6 as printed.
 
     Example:
-        >>> round(tail_bound(1.0, 1.0, 0.1, 1.0, 3), 6)
+        >>> round(float(tail_bound(1.0, 1.0, 0.1, 1.0, 3)), 6)
         0.023026
     """
     return (norm**2 * (1 - alpha) ** depth + tv_bound(epsilon, alpha)) / threshold**2

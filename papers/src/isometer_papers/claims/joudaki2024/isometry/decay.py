@@ -9,7 +9,7 @@ import numpy as np
 
 from isometer.theory.batch_norm import isometry_gap_step
 from isometer_papers.claims._claim import Claim, Instance, always
-from isometer_papers.claims._families import Family, Rng
+from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._statements import Comparison, at_least, at_most, deterministic, expectation
 from isometer_papers.claims.joudaki2024.isometry.instances import (
     MATRICES,
@@ -150,6 +150,12 @@ CLAIMS = (
         search=None,
     ),
     one_step("eq-C.48", lambda i: variance_step_bound(i["spectrum"])),
+    implied(
+        "eq-C.48:input",
+        at_most(lambda i: 0 * i["spectrum"][0], lambda i: gap(i) + variance_step_bound(i["spectrum"])),
+        families={"inputs": cases({"spectrum": np.array([6.0, 2.0])}, {"spectrum": np.array([4.0, 4.0, 4.0])})},
+        search=None,
+    ),
     implied(
         "eq-C.48:from-cor-C.6",
         at_most(lambda i: gap_step_bound(i["spectrum"]), lambda i: variance_step_bound(i["spectrum"])),

@@ -10,7 +10,7 @@ import numpy as np
 
 from isometer.theory.batch_norm import isometry_gap_step
 from isometer_papers.claims._claim import Claim, Estimate, Instance
-from isometer_papers.claims._families import Rng
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._statements import (
     ClaimSettings,
     Comparison,
@@ -185,6 +185,12 @@ CLAIMS = (
     *_theorem("thm-C.4"),
     deterministic(
         "001/thm-C.4:rem-C.5",
+        below(lambda i: (i["spectrum"] ** 2).sum(), lambda i: len(i["spectrum"]) ** 2),
+        {"one": cases({"spectrum": np.array([1.0])}), **SPECTRA},
+        hypotheses=_full_rank,
+    ),
+    deterministic(
+        "001/thm-C.4:rem-C.5#corrected",
         below(lambda i: (i["spectrum"] ** 2).sum(), lambda i: len(i["spectrum"]) ** 2),
         SPECTRA,
         hypotheses=_full_rank,

@@ -105,6 +105,13 @@ def _scaled(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"X": x * 10.0 ** rng.uniform(-2, 1)}
 
 
+def _any_size(rng: Rng, count: int) -> Iterator[Instance]:
+    """One sample and one feature, and more."""
+    yield {"X": np.array([[2.0]])}
+    for family in MATRICES.values():
+        yield from family(rng, count)
+
+
 def _orthogonal_nearly(rng: Rng, count: int) -> Iterator[Instance]:
     """Near isometry, tr XXᵀ = d."""
     yield {"X": np.eye(2)}
@@ -207,6 +214,11 @@ CLAIMS = (
     ),
     deterministic(
         "001/lem-C.16:eq-C.139",
+        equal(lambda i: _squared_norm(normalization_jacobian(i["X"])) * min(row_norms(i["X"])) ** 2, 1),
+        {"any size": _any_size},
+    ),
+    deterministic(
+        "001/lem-C.16:eq-C.139#corrected",
         equal(lambda i: _squared_norm(normalization_jacobian(i["X"])) * min(row_norms(i["X"])) ** 2, 1),
         MATRICES,
     ),

@@ -105,6 +105,11 @@ def _squared_formula(i: Instance) -> Numeric:
     return squared_loss_gradient(i["z"], i["y"])
 
 
+def _on_logits(i: Instance) -> Numeric:
+    """∂/∂z of (1/C) Σ (y − z)², without a softmax."""
+    return 2 * (i["z"] - i["y"]) / len(i["z"])
+
+
 def _absolute_sum(i: Instance) -> Numeric:
     """(2/C) Σ_i |y_i − p_i||∂p_i/∂z_k|, the largest over k."""
     jacobian = softmax_jacobian(i["z"])
@@ -127,7 +132,8 @@ def _bounded(part: str, quantity: Any) -> Claim:
 
 CLAIMS = (
     _bounded("rem-6.7:cross-entropy", lambda i: _norm(_cross_entropy(i))),
-    _bounded("rem-6.7:squared-error", lambda i: _norm(_squared_formula(i))),
+    deterministic("001/rem-6.7:squared-error", at_most(lambda i: _norm(_on_logits(i)), 2), FAMILIES),
+    _bounded("rem-6.7:squared-error#corrected", lambda i: _norm(_squared_formula(i))),
     _bounded("lem-C.11:cross-entropy", lambda i: abs(_cross_entropy(i)).max()),
     _bounded("lem-C.11:squared-error", lambda i: abs(_squared_formula(i)).max()),
     _bounded("lem-C.11:absolute-sum", _absolute_sum),

@@ -36,12 +36,19 @@ def _paths(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"X": normalized_rows(x), "W": np.stack([rotation(rng, d) for _ in range(layers)])}
 
 
-def _with_cotangent(rng: Rng, count: int) -> Iterator[Instance]:
-    """The same with weights of the logits and the loss's derivative by them."""
+def _classes(rng: Rng, count: int) -> Iterator[Instance]:
+    """Weights V of the logits, C × d with C ≤ d orthonormal rows: two classes first."""
+    x = np.array([[1.0, -1.0, 0.0, -1.0], [1.0, 1.0, 2.0, -1.0], [2.0, -1.0, -1.0, -2.0], [2.0, 2.0, 2.0, 1.0]])
+    yield {
+        "X": normalized_rows(x),
+        "W": np.eye(4)[None],
+        "V": np.array([[0.5, 0.5, 0.5, 0.5], [0.5, -0.5, 0.5, -0.5]]),
+        "G": np.array([[2.0, 0.0, 1.0, -1.0], [0.0, 2.0, 1.0, 1.0]]),
+    }
     for i in _paths(rng, count):
         d = len(i["X"])
-        weights = np.concatenate([i["W"], rotation(rng, d)[None]])
-        yield {"X": i["X"], "W": weights, "G": rng.standard_normal((d, d))}
+        classes = int(rng.integers(1, d + 1))
+        yield {**i, "V": rotation(rng, d)[:classes], "G": rng.standard_normal((classes, d))}
 
 
 def _operator(x: Numeric) -> Numeric:
@@ -69,10 +76,16 @@ def _gaps(i: Instance) -> list[Any]:
     return [values[0], *values]
 
 
-def _chain_rule(i: Instance) -> Numeric:
-    found = gradient_through_layers(list(i["W"]), i["X"], i["G"])
-    logits = pre_activations(list(i["W"]), i["X"])[-1]
-    return log(found.loss) + sum(found.log_jacobians) + log_jacobian_norm(logits) + log(_operator(i["X"]))
+def _gradient(i: Instance) -> Numeric:
+    """log‖∂𝓛/∂W^ℓ‖ of the first weights."""
+    return log(gradient_through_layers([*i["W"], i["V"]], i["X"], i["G"]).gradient)
+
+
+def _chain_rule(i: Instance, logits: bool) -> Numeric:
+    """The bound, with the term log‖J_BN(H^L)‖ of the logits or without."""
+    found = gradient_through_layers([*i["W"], i["V"]], i["X"], i["G"])
+    last = log_jacobian_norm(pre_activations([*i["W"], i["V"]], i["X"])[-1]) if logits else 0
+    return log(found.loss) + sum(found.log_jacobians) + last + log(_operator(i["X"]))
 
 
 _PATHS = {"paths": _paths}
@@ -81,8 +94,15 @@ _COUNTS = (60, 400)
 CLAIMS = (
     deterministic(
         "001/eq-C.78-80:eq-C.80",
-        at_most(lambda i: log(gradient_through_layers(list(i["W"]), i["X"], i["G"]).gradient), _chain_rule),
-        {"paths": _with_cotangent},
+        at_most(_gradient, lambda i: _chain_rule(i, True)),
+        {"classes": _classes},
+        scale=1,
+        counts=_COUNTS,
+    ),
+    deterministic(
+        "001/eq-C.78-80:eq-C.80#corrected",
+        at_most(_gradient, lambda i: _chain_rule(i, False)),
+        {"classes": _classes},
         scale=1,
         counts=_COUNTS,
     ),

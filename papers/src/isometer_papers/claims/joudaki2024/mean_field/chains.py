@@ -16,8 +16,7 @@ from isometer_papers.claims._families import Family, Rng, cases
 from isometer_papers.claims._precise import mpmath
 from isometer_papers.claims._statements import Sampled
 from isometer_papers.float_or_mpmath import Numeric
-from isometer_papers.theory.mean_field.total_variation import scale_tv
-from isometer_papers.theory.mean_field.two_samples import image_statistic, mixing_limit, tv_bound
+from isometer_papers.theory.mean_field.two_samples import image_statistic
 
 CROSSING = math.sqrt(2 * math.log(2))  # where the densities of N(0, 1) and N(0, 2) are equal
 
@@ -147,27 +146,6 @@ def why_several(i: Instance) -> str:
 def precise_library(value: Any) -> Any:
     """`math` for floats, mpmath for its numbers."""
     return math if isinstance(value, float) else mpmath()
-
-
-def two_sample_tv(i: Instance) -> float:
-    """Limit of ‖μ̂ − μ_*‖ for two samples: μ_* is the image of μ̂."""
-    return float(scale_tv(1, 2.0))
-
-
-def two_sample_tv_bound(i: Instance) -> float:
-    """α^{−1}ε² ln(1/ε) at the largest α, ε = nB‖G_*^{-1}‖/√d."""
-    inverse = 2 / (abs(i["high"]) - abs(i["low"])) ** 2
-    return tv_bound(2 * inverse / math.sqrt(i["width"]), mixing_limit(i["width"]))
-
-
-def small_epsilon(i: Instance) -> bool:
-    """n = 2 and ε < 1, where ln(1/ε) is positive."""
-    return unique(i) and 4 / (abs(i["high"]) - abs(i["low"])) ** 2 / math.sqrt(i["width"]) < 1
-
-
-def why_excluded(i: Instance) -> str:
-    """Why an instance is outside the hypotheses of Appendix B."""
-    return why_several(i) if not unique(i) else "ε ≥ 1, the logarithm is not positive"
 
 
 def mean_field_networks(*keys: dict[str, Any]) -> dict[str, Family]:

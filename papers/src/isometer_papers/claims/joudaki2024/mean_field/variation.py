@@ -10,7 +10,7 @@ import numpy as np
 
 from isometer.theory.batch_norm import batch_norm_map
 from isometer_papers.claims._claim import Instance, Search
-from isometer_papers.claims._families import Rng, cases, extended
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._precise import elementwise
 from isometer_papers.claims._statements import (
     asymptotic,
@@ -24,11 +24,6 @@ from isometer_papers.claims.joudaki2024.mean_field.chains import (
     TV_EXPONENT,
     exponent_between,
     precise_library,
-    small_epsilon,
-    two_sample_networks,
-    two_sample_tv,
-    two_sample_tv_bound,
-    why_excluded,
 )
 from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.isometry.gap_steps import batch_norm_rows
@@ -46,7 +41,6 @@ from isometer_papers.theory.mean_field.two_samples import (
     mixing_limit,
     tail_bound,
     tv_bound,
-    two_sample_distance,
     two_sample_tail,
 )
 
@@ -118,20 +112,39 @@ def _rates(rng: Rng, count: int) -> Iterator[Instance]:
         yield {"alpha": float(rng.uniform()), "depth": int(rng.integers(1, 50))}
 
 
-_tail_cases = extended(
-    two_sample_networks, lambda rng, i: {"t": 0.3 * float(two_sample_distance(1.0, i["high"], i["low"])), "depth": 50}
+# n = 2, ReLU: G_* = ½I, α = 2^{−d}, and a B > 1 with ε = 1 − gap: ε = 4B/√d in the lemmas, 2B/√d in the theorem.
+_near_one = cases(
+    *(
+        {"width": width, "gap": gap, "depth": 60 * 2**width, "c": c}
+        for width, gap, c in ((17, 1e-13, 10.0), (17, 1e-14, 100.0), (20, 1e-15, 10.0))
+    )
+)
+_tails_near_one = cases(
+    *(
+        {"width": width, "t": 0.3, "gap": gap, "depth": 60 * 2**width, "c": c}
+        for width, gap, c in ((5, 1e-6, 10.0), (5, 1e-8, 1000.0), (9, 1e-8, 10.0))
+    )
 )
 
 
-def _tail_bound(i: Instance) -> float:
-    high, low = abs(i["high"]), abs(i["low"])
-    epsilon = 2 * ((high + low) / (high - low)) ** 2 / math.sqrt(i["width"])
-    return tail_bound(i["t"], (high + low) ** 2 / 2, epsilon, mixing_limit(i["width"]), i["depth"])
+def _rank_one_chance(i: Instance) -> Numeric:
+    """A lower bound of ‖μ̂ − μ_*‖_tv: μ_* gives the h of rank one the chance 2^{1−d}, μ̂ none."""
+    return 2 * mixing_limit(i["width"]) * (1 + 0 * i["gap"])
 
 
-def _tail_hypotheses(i: Instance) -> bool:
-    high, low = abs(i["high"]), abs(i["low"])
-    return bool(i["n"] == 2 and 2 * ((high + low) / (high - low)) ** 2 < math.sqrt(i["width"]))
+def _tv_at_one(i: Instance) -> Numeric:
+    """α^{−1}ε² ln(1/ε)."""
+    return tv_bound(1 - i["gap"], mixing_limit(i["width"]))
+
+
+def _tail(i: Instance) -> Numeric:
+    """P(‖G_* − G_ℓ‖_F ≥ t)."""
+    return two_sample_tail(i["width"], float(i["t"]), 1.0, 0.0) * (1 + 0 * i["t"])
+
+
+def _tail_bound(i: Instance) -> Numeric:
+    """With the constant c of ≲."""
+    return i["c"] * tail_bound(i["t"], 0.5, 1 - i["gap"], mixing_limit(i["width"]), i["depth"])
 
 
 def _rows(rng: Rng, count: int) -> Iterator[Instance]:
@@ -154,7 +167,7 @@ def _relu_gram(n: int) -> Any:
 
 def _lemma_b_3(width: int) -> float:
     """ε² ln(1/ε) with ε = n‖G_*^{-1}‖B/√d = 4/√d for ReLU and n = 2."""
-    return tv_bound(4 / math.sqrt(width))
+    return float(tv_bound(4 / math.sqrt(width)))
 
 
 SCALES = Search(lambda p: {"m": 1 + int(50 * p[0]), "g": 0.02 + 2.5 * float(p[1])}, 2)
@@ -189,21 +202,11 @@ CLAIMS = (
         {"rows": _stacked},
         search=SCALES,
     ),
-    asymptotic(
-        "001/lem-B.4",
-        at_most(two_sample_tv, two_sample_tv_bound),
-        {"networks": two_sample_networks},
-        hypotheses=small_epsilon,
-        witness=why_excluded,
-        trivial=lambda i: 1.0,
-    ),
+    asymptotic("001/lem-B.4", at_most(_rank_one_chance, lambda i: i["c"] * _tv_at_one(i)), {"near one": _near_one}),
     asymptotic(
         "001/lem-B.5",
-        at_most(two_sample_tv, two_sample_tv_bound),
-        {"networks": two_sample_networks},
-        hypotheses=small_epsilon,
-        witness=why_excluded,
-        trivial=lambda i: 1.0,
+        at_most(_rank_one_chance, lambda i: i["c"] * ((1 - mixing_limit(i["width"])) ** i["depth"] + _tv_at_one(i))),
+        {"near one": _near_one},
     ),
     deterministic(
         "001/lem-B.5:eq-B.33",
@@ -214,14 +217,7 @@ CLAIMS = (
         {"rates": _rates},
         search=Search(lambda p: {"alpha": 0.001 + 0.998 * float(p[0]), "depth": 1 + int(20 * p[1])}, 2),
     ),
-    probability(
-        "001/thm-B.6",
-        at_most(lambda i: two_sample_tail(i["width"], i["t"], i["high"], i["low"]), _tail_bound),
-        {"networks": _tail_cases},
-        hypotheses=_tail_hypotheses,
-        witness=why_excluded,
-        trivial=lambda i: 1.0,
-    ),
+    probability("001/thm-B.6", at_most(_tail, _tail_bound), {"near one": _tails_near_one}),
     deterministic(
         "001/thm-B.6:norm",
         at_most(

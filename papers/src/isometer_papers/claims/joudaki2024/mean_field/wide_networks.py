@@ -211,6 +211,11 @@ CLAIMS = (
         resolution=0.12,
         counts=(6, 6),
     ),
+    asymptotic(
+        "001/claim-5.normlimit:first-layer",
+        equal(lambda i: 1 / i["square"] ** 0.5, lambda i: 1 / i["second"] ** 0.5),
+        {"inputs": cases({"square": 1.0, "second": 0.5}, {"square": 2.0, "second": 1.0})},
+    ),
     _limit("pre-rms", "rms", "pre"),
     _limit("pre-ln", "layer", "pre"),
     _limit("post-rms", "rms", "post"),

@@ -8,6 +8,7 @@ from isometer_papers.claims.daneshmand2021 import (
     figures,
     gaussian,
     initialisation,
+    inputs,
     proof_steps,
     rates,
 )
@@ -17,6 +18,7 @@ from isometer_papers.claims.joudaki2024.orthogonality.source import THESIS
 CLAIMS: tuple[Claim, ...] = (
     *assumptions.INTRODUCTION,
     *definitions.claims(THESIS),
+    *inputs.claims(THESIS),
     *rates.claims(THESIS),
     *assumptions.CLAIMS,
     *gaussian.claims(THESIS),
