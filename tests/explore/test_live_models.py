@@ -58,11 +58,11 @@ def test_what_a_file_cannot_carry_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("input(4) > repeat(repeat(dense, 100000), 100000)", "this page takes 2000 at most"),
-        ("input(1000000) > dense(2)", "this page takes 2048 at most"),
+        ("input(4) > repeat(repeat(dense, 100000), 100000)", "this page takes at most 2000"),
+        ("input(1000000) > dense(2)", "this page takes at most 2048"),
         ("input(4) > act('import:os:getcwd')", "imports nothing"),
         ("__import__('os').system('true')", "expected"),
-        ("dense > " * 300 + "dense", "this page takes 1000 at most"),
+        ("dense > " * 300 + "dense", "this page takes at most 1000"),
     ],
 )
 def test_a_hostile_file_takes_no_memory_and_runs_nothing(text: str, says: str, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ class Statement:
 
         Example:
             >>> from isometer_papers.claims import ledger
-            >>> ledger("002")[0].to_dict()["class"] is None
+            >>> ledger("000")[0].to_dict()["class"] is None
             True
         """
         names = {"failure": "class"}

@@ -184,7 +184,7 @@ def margin_text(row: Statement) -> str:
 
     Example:
         >>> from isometer_papers.claims import ledger
-        >>> margin_text(ledger("002")[0])
+        >>> margin_text(ledger("000")[0])
         'equal'
     """
     if not isinstance(row.margin, int | float):
