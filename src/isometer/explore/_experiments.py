@@ -134,8 +134,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
                     "A has the gain √2, which preserves the signal's size under ReLU. B has gain 1: its signal and its "
                     "gradients halve in size every two layers.",
                     "The curves still coincide: collapse concerns directions, and the size of the weights does not "
-                    "change "
-                    "them.",
+                    "change them.",
                 ),
                 RANK,
                 _two_gains,

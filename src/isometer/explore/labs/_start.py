@@ -47,8 +47,7 @@ def _overview() -> list[Any]:
             html.H1("What happens to a signal in a deep network?"),
             html.P(
                 "A batch passes through a random network, layer after layer. Three experiments of three steps each "
-                "show "
-                "how the network loses the signal, and what preserves it. Everything is computed while you watch.",
+                "show how the network loses the signal, and what preserves it. Everything is computed while you watch.",
                 className="lead",
             ),
         ],
