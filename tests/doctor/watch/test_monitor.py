@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import csv
+import gc
 import io
 import itertools
 import logging
@@ -458,7 +459,7 @@ def test_ctrl_c_while_closing_takes_every_hook_off_first(monkeypatch: pytest.Mon
     model = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     monitor = SignalMonitor(model, optimizer)
-    first = monitor._handles[0]
+    first = monitor._hooks._standing[0]
     remove = first.remove
 
     def interrupted() -> None:
@@ -468,6 +469,36 @@ def test_ctrl_c_while_closing_takes_every_hook_off_first(monkeypatch: pytest.Mon
     monkeypatch.setattr(first, "remove", interrupted)
     with pytest.raises(KeyboardInterrupt):
         monitor.close()
+    assert not model._forward_pre_hooks
+    assert not optimizer._optimizer_step_pre_hooks
+    assert not optimizer._optimizer_step_post_hooks
+
+
+def test_ctrl_c_right_after_a_hook_was_put_on_takes_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Linear(2, 2)
+    register = model.register_forward_pre_hook
+
+    def interrupted(*arguments: Any, **keywords: Any) -> Any:
+        handle = register(*arguments, **keywords)
+        signal.raise_signal(signal.SIGINT)  # the handle is in no list yet
+        return handle
+
+    monkeypatch.setattr(model, "register_forward_pre_hook", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        SignalMonitor(model, when=1)
+    assert not model._forward_pre_hooks
+
+
+def test_hooks_end_with_a_monitor_that_nobody_closed() -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    monitor = SignalMonitor(model, optimizer, when=1)
+    model(torch.ones(3, 2)).sum().backward()
+    optimizer.step()
+    monitor.step(0.5)
+    assert model._forward_pre_hooks
+    del monitor
+    gc.collect()
     assert not model._forward_pre_hooks
     assert not optimizer._optimizer_step_pre_hooks
     assert not optimizer._optimizer_step_post_hooks

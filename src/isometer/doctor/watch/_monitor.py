@@ -19,9 +19,9 @@ from torch.nn.parameter import is_lazy
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._examine import checked, examine
 from isometer.doctor.probe._given import BatchReader
-from isometer.doctor.probe._signals import uninterrupted
 from isometer.doctor.probe._subject import examined
 from isometer.doctor.treatment._surgery import inner
+from isometer.doctor.watch._hooks import Hooks, weakly
 from isometer.doctor.watch._kernel_drift import TangentKernelDrift, at_layers
 from isometer.doctor.watch._log_writers import Outlet, outlets
 from isometer.doctor.watch._metrics import chosen_metrics, measured, need_gradients
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger("isometer.monitor")
 _SPECTRA = {"weight_spectral_norm", "weight_isometry_gap"}
-_ATTEMPTS = 5  # at removing hooks, each of which Ctrl-C may interrupt
 
 
 class SignalMonitor:
@@ -122,14 +121,13 @@ class SignalMonitor:
         self._aside = 0.0  # seconds in hooks since the clock was read
         self._stepped = False
         self._complained: set[str] = set()
-        self._handles: list[Any] = []
-        self._now_and_then: list[Any] = []  # hooks that only observed steps need
-        self._closed = self._due = False
+        self._hooks, self._due = Hooks(self), False
         try:  # taken back if interrupted: nobody could close a monitor that was never returned
             if self.optimizer is not None:
-                self._handles.append(self.optimizer.register_step_post_hook(self._after_update))
+                optimizer_after, after = self.optimizer.register_step_post_hook, weakly(self._after_update)
+                self._hooks.put(lambda: optimizer_after(after))
             if hasattr(model, "_orig_mod"):  # a compiled model would be compiled again whenever a hook comes or goes
-                self._handles.append(model.register_forward_pre_hook(self._tap, with_kwargs=True))
+                self._hooks.put(self._tapped)
             self._plan(first=True)
         except BaseException:
             self.close()
@@ -199,15 +197,19 @@ class SignalMonitor:
 
     def _hook(self, needed: bool) -> None:
         """Put on the hooks of observed steps, or take them off: otherwise they would cost more than all the rest."""
-        if needed == bool(self._now_and_then) or self._closed:
+        if needed == self._hooks.passing or self._hooks.closed:
             return
-        for handle in self._now_and_then:
-            handle.remove()
-        self._now_and_then = []
+        self._hooks.take_off()
+        wanted: list[Callable[[], Any]] = []
         if needed and not hasattr(self.model, "_orig_mod"):
-            self._now_and_then.append(self.model.register_forward_pre_hook(self._tap, with_kwargs=True))
+            wanted.append(self._tapped)
         if needed and self.optimizer is not None:
-            self._now_and_then.append(self.optimizer.register_step_pre_hook(self._before_update))
+            optimizer_before, before = self.optimizer.register_step_pre_hook, weakly(self._before_update)
+            wanted.append(lambda: optimizer_before(before))
+        self._hooks.put(*wanted, passing=True)
+
+    def _tapped(self) -> Any:
+        return self.model.register_forward_pre_hook(self._tap, with_kwargs=True)
 
     def _before_update(self, *_: Any) -> None:
         start = time.perf_counter()
@@ -371,28 +373,10 @@ class SignalMonitor:
 
     def close(self) -> None:
         """Remove the hooks from model and optimizer; the history is kept."""
-        self._unhook()
+        self._hooks.close()
         for outlet in self._outlets:
             if hasattr(outlet, "close") and is_writer():
                 self._guarded(outlet.close, "an outlet could not be closed")
-
-    def _unhook(self) -> None:
-        """Ctrl-C, once or again and again, waits until all hooks are removed."""
-
-        def remove() -> None:
-            for handle in (*self._handles, *self._now_and_then):
-                handle.remove()
-            self._handles, self._now_and_then, self._closed = [], [], True
-
-        waiting: KeyboardInterrupt | None = None
-        for _ in range(_ATTEMPTS):
-            try:
-                uninterrupted(remove)
-                break
-            except KeyboardInterrupt as problem:  # before the signals were held back, or when they were let go
-                waiting = problem
-        if waiting is not None:
-            raise waiting
 
     def __enter__(self) -> SignalMonitor:
         return self
