@@ -26,7 +26,14 @@ FOLDER = Path(__file__).parents[1] / "papers" / "docs" / "second-reading"
 FAILURES = frozenset({"refuted", "vacuous"})
 Entry = dict[str, Any]
 Pair = tuple[Entry, Entry]  # reader, ledger
-HEADINGS = {1: "First reading", 2: "Second reading", 3: "Third reading", 4: "Fourth reading", 5: "Fifth reading"}
+HEADINGS = {
+    1: "First reading",
+    2: "Second reading",
+    3: "Third reading",
+    4: "Fourth reading",
+    5: "Fifth reading",
+    6: "Sixth reading",
+}
 GIVEN = {2: "paper, policy, place, quotation, formula"}
 PLAIN = "paper, policy, place, quotation"  # what all other readers were given
 MEASURES: tuple[tuple[str, Callable[[Entry], Any]], ...] = (

@@ -61,6 +61,7 @@ REFUTED = {
     "000/fig-8",
     "000/init-one-neuron-per-sample:every",
     "000/intuition-3steps:effect",
+    "000/intuition-3steps:few",
     "000/lem-2:eq-19",
     "000/lem-2:eq-20",
     "000/model-tree:projections",

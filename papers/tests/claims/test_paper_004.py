@@ -57,6 +57,7 @@ REFUTED = {
     "004/rem-D4:sigmoid",
     "004/tab-I3:rates",
     "004/tab-mu:exp-dual",
+    "004/tab-mu:relu-dual",
     "004/tab-mu:relu-series",
     "004/thm-12:constant",
     "004/thm-13:sgd",

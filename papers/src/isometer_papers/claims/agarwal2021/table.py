@@ -17,6 +17,7 @@ from isometer_papers.theory.duals.kernel_tables import (
     EXPONENTIAL_PRINTED,
     RELU_SQUARE_PRINTED,
     relu_dual,
+    relu_dual_printed,
     step_dual,
     table_dual,
     table_nonlinearity,
@@ -80,12 +81,22 @@ def _coefficients(i: Instance) -> Numeric:
 
 
 def _table_claims() -> list[Claim]:
-    found = []
+    found = [
+        deterministic(
+            "004/tab-mu:relu-dual",
+            equal(_library_dual, lambda i: relu_dual_printed(i["rho"])),
+            {"cosines": _table("relu")},
+            exact=lambda i: (_exact_table("relu")(i), relu_dual_printed(i["rho"])),
+            scale=1,
+            tolerance=1e-6,
+        )
+    ]
     for name in _LIBRARY:
         if name != "exp":
+            correction = "#corrected" if name == "relu" else ""
             found.append(
                 deterministic(
-                    f"004/tab-mu:{name}-dual",
+                    f"004/tab-mu:{name}-dual{correction}",
                     equal(_library_dual, _raw_dual(name)),
                     {"cosines": _table(name)},
                     exact=_table_sides(name),

@@ -11,6 +11,7 @@ __all__ = [
     "RELU_SQUARE_PRINTED",
     "parameter_count",
     "relu_dual",
+    "relu_dual_printed",
     "step_dual",
     "table_dual",
     "table_nonlinearity",
@@ -42,6 +43,18 @@ def relu_dual(rho: Numeric) -> Numeric:
     Implements: 004/tab-mu.
     """
     return relu_arc(rho) / (2 * pi_like(rho))
+
+
+def relu_dual_printed(rho: Numeric) -> Numeric:
+    """(√(1 − ρ²) + (π − arccos ρ)ρ)/(−1/2π), as the table has it.
+
+    Example:
+        >>> round(float(relu_dual_printed(1.0)), 4)
+        -19.7392
+
+    Implements: 004/tab-mu.
+    """
+    return relu_arc(rho) / (-1 / (2 * pi_like(rho)))
 
 
 def step_dual(rho: Numeric) -> Numeric:
