@@ -179,10 +179,11 @@ def examine(patient: Patient, operation: str, condition: str, *, seed: int = 0, 
         except BaseException as raised:  # an exit or an interruption too
             problem = raised
         patient.warm.add(operation)
-        result.changed = _shortened(differences(before, _fingerprint(subject)))
         result.ended, result.message = _ending(problem, said, expected)
+        problem = None  # its frames hold what the operation made, and hooks of a monitor end with the monitor
+        result.changed = _shortened(differences(before, _fingerprint(subject)))
         result.where = where[0] if where else ""
-        del before, run, problem
+        del before, run
         if not any(what.startswith("the process") for what in result.changed):
             computed, result.unsteady = _computed(patient, gradients, subject)
             result.changed += computed

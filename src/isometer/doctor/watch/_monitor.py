@@ -19,6 +19,7 @@ from torch.nn.parameter import is_lazy
 from isometer.doctor.probe._examination import Examination
 from isometer.doctor.probe._examine import checked, examine
 from isometer.doctor.probe._given import BatchReader
+from isometer.doctor.probe._signals import guarded
 from isometer.doctor.probe._subject import examined
 from isometer.doctor.treatment._surgery import inner
 from isometer.doctor.watch._hooks import Hooks, weakly
@@ -122,13 +123,23 @@ class SignalMonitor:
         self._stepped = False
         self._complained: set[str] = set()
         self._hooks, self._due = Hooks(self), False
-        try:  # taken back if interrupted: nobody could close a monitor that was never returned
+        started = list[bool]()
+
+        def start() -> None:
             if self.optimizer is not None:
                 optimizer_after, after = self.optimizer.register_step_post_hook, weakly(self._after_update)
                 self._hooks.put(lambda: optimizer_after(after))
             if hasattr(model, "_orig_mod"):  # a compiled model would be compiled again whenever a hook comes or goes
                 self._hooks.put(self._tapped)
             self._plan(first=True)
+            started.append(True)
+
+        def undo() -> None:
+            if not started:
+                self._hooks.close()
+
+        try:  # taken back if interrupted: nobody could close a monitor that was never returned
+            guarded(start, undo)
         except BaseException:
             self.close()
             raise
