@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 pytest.register_assert_rewrite("support")
-from support.torchless import file_needs_torch, text_needs_torch  # noqa: E402
+from support.torchless import file_needs_torch, listed, text_needs_torch  # noqa: E402
 
 TORCH = importlib.util.find_spec("torch") is not None
 _left_out: list[Path] = []
@@ -26,12 +26,12 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that are marked, and examples that import torch in modules that do not."""
+    """Tests that are marked or listed, and examples that import torch in modules that do not."""
     skip = pytest.mark.skip(reason="needs torch, which is not installed")
     for item in [] if TORCH else items:
         dtest = item.dtest if isinstance(item, pytest.DoctestItem) else None
         code = "".join(one.source for one in dtest.examples) if dtest is not None else ""
-        if item.get_closest_marker("torch") or text_needs_torch(code):
+        if item.get_closest_marker("torch") or item.nodeid.partition("[")[0] in listed() or text_needs_torch(code):
             item.add_marker(skip)
 
 

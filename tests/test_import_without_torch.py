@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from support.missing import commands, refusing_torch
+from support.torchless import listed
+
+ROOT = Path(__file__).parents[1]
 
 UNLOADED = """
 assert not any(name.partition(".")[0] == "torch" for name in sys.modules), "torch is loaded"
@@ -37,3 +42,9 @@ def test_the_check_can_fail(tmp_path: Path) -> None:
     program = commands(["explain", "step"]) + UNLOADED
     loaded = refusing_torch("sys.modules['torch'] = sys\n" + program, tmp_path)
     assert loaded.returncode != 0
+
+
+@pytest.mark.parametrize("name", sorted(listed()))
+def test_what_is_listed_as_needing_torch_exists(name: str) -> None:
+    file, _, test = name.partition("::")
+    assert f"def {test.rpartition('.')[2]}(" in (ROOT / file).read_text(encoding="utf-8")

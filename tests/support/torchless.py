@@ -30,6 +30,13 @@ def text_needs_torch(code: str) -> bool:
 
 
 @cache
+def listed() -> frozenset[str]:
+    """Tests and examples of `needs_torch.txt`: they call what imports torch when it is called, which no text shows."""
+    lines = (Path(__file__).parent / "needs_torch.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if not line.startswith("#"))
+
+
+@cache
 def loads_torch(module: str) -> bool:
     """Whether importing a module imports torch."""
     todo, seen = [module], {module}
