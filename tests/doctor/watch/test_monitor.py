@@ -489,6 +489,21 @@ def test_ctrl_c_right_after_a_hook_was_put_on_takes_it_off(monkeypatch: pytest.M
     assert not model._forward_pre_hooks
 
 
+def test_ctrl_c_in_the_middle_leaves_gradients_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Linear(2, 2)
+    monitor = SignalMonitor(model, when=1)
+
+    def interrupted() -> None:
+        torch.set_grad_enabled(False)  # as no_grad does, and an interruption before its block has begun
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(monitor._updates, "after", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        monitor.step(0.5, batch=torch.ones(3, 2))
+    assert torch.is_grad_enabled()
+    monitor.close()
+
+
 def test_hooks_end_with_a_monitor_that_nobody_closed() -> None:
     model = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -308,6 +308,7 @@ class SignalMonitor:
 
     def _guarded(self, work: Callable[[], Any], what: str = "the model could not be observed") -> Any:
         """What `work` gives, `None` where it fails: nothing that goes wrong here may end a training run."""
+        gradients = torch.is_grad_enabled()
         try:
             return work()
         except Exception as problem:
@@ -316,6 +317,8 @@ class SignalMonitor:
                 self._complained.add(said[:80])
                 _LOGGER.warning("%s (said once; training goes on)", said)
             return None
+        finally:
+            torch.set_grad_enabled(gradients)  # `no_grad` leaves it off if Ctrl-C comes while it begins
 
     # --- what was seen ------------------------------------------------------------------------------------------------
 
