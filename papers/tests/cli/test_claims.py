@@ -35,7 +35,7 @@ def test_list_filters() -> None:
     assert rows
     assert {(row["class"], row["as_intended"]) for row in rows} == {("misprint", "holds")}
     meant = as_json("claims", "list", "--paper", "000", "--verdict", "refuted", "--intended", "holds")
-    assert {row["class"] for row in meant} == {"misprint", "corner"}
+    assert {row["class"] for row in meant} == {"misprint", "corner", "contestable"}
     chapter = as_json("claims", "list", "--paper", "000", "--chapter", "appendix b")
     assert {row["chapter"] for row in chapter} == {"Appendix B. Proof of Theorem 3"}
     words = as_json("claims", "list", "--statement", "Layer norm never lowers")

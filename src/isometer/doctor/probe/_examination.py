@@ -291,12 +291,16 @@ def _headrooms(sites: Sequence[Site]) -> dict[str, Floats]:
     ranges: list[tuple[str, Floats, Floats]] = [_range("", [site.dtype for site in sites])]
     ranges += [_range(f"_{name}", [name] * len(sites)) for name in _DTYPES]
     values = {}
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Differences of logarithms: the quotients could leave the range of float64.
-        for suffix, top, bottom in ranges:
-            values[f"overflow_headroom{suffix}"] = np.log10(top) - np.log10(largest)
-            values[f"underflow_headroom{suffix}"] = np.log10(rms) - np.log10(bottom)
+    # Differences of logarithms: the quotients could leave the range of float64.
+    for suffix, top, bottom in ranges:
+        values[f"overflow_headroom{suffix}"] = _log10(top) - _log10(largest)
+        values[f"underflow_headroom{suffix}"] = _log10(rms) - _log10(bottom)
     return values
+
+
+def _log10(values: Floats) -> Floats:
+    """−inf at 0, without `np.errstate`, which an interruption as it begins leaves behind."""
+    return np.log10(values, out=np.full_like(values, -np.inf), where=values != 0)
 
 
 def _mean_cosines(grams: torch.Tensor) -> torch.Tensor:
