@@ -16,6 +16,7 @@ html_static_path = ["_static"]
 
 # Signatures stay short: types stand beside the parameters, and aliases are not spelt out.
 autodoc_typehints = "description"
+autodoc_inherit_docstrings = False  # what torch says of its own methods is not ours to repeat
 autodoc_typehints_description_target = "documented_params"
 autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
 python_maximum_signature_line_length = None
