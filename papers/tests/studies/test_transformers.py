@@ -91,6 +91,31 @@ def test_training_may_contradict_the_diagram(collapsed: float) -> None:
     assert seen == [True, collapsed > 2.9, None]
 
 
+@pytest.mark.parametrize(
+    ("loss", "seen"),
+    [("rises", [True, True]), ("falls", [False, False]), ("elsewhere", [True, False]), ("noise", [None, None])],
+)
+def test_losses_against_exponents(loss: str, seen: list[bool | None]) -> None:
+    """Ten networks with exponents of 0.01 to 0.10."""
+    study = find("007/loss")
+    axes = {name: list(values) for name, values in study.quick.axes.items()}
+    size = np.arange(1, 11).reshape(2, 5) / 100
+    mean = {"rises": 2 + size, "falls": 3 - size, "elsewhere": 2 + size, "noise": 2 + 5 * size}[loss]
+    if loss == "elsewhere":
+        mean[0, 1] -= 0.2
+    runs = (1.0 if loss == "noise" else 1e-4) * np.array([-1.5, -0.5, 0.5, 1.5])
+    shape = (2, 5, 4)
+    made = xarray.Dataset(
+        {
+            "loss": (tuple(axes), mean[..., None] + runs),
+            "angle": (tuple(axes), np.broadcast_to(-size[..., None], shape)),
+            "gradient": (tuple(axes), np.broadcast_to(size[..., None] / 2, shape)),
+        },
+        axes,
+    )
+    assert list(study.read(made, settings_of(study.quick)).statements.values()) == seen
+
+
 def test_the_text_is_text() -> None:
     assert len(symbols()) > 100_000
     assert 2.5 < unigram_entropy() < 3.5

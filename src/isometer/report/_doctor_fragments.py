@@ -81,7 +81,9 @@ def sparkline(values: Sequence[float], *, log: bool, width: int = 200, height: i
         False
     """
     usable = [(i, v) for i, v in enumerate(values) if not math.isnan(v) and not (log and v <= 0)]
-    finite = [math.log10(v) if log else v for _, v in usable if math.isfinite(v)]
+    # A quarter of each value: sums and differences of the largest floats would overflow.
+    levels = {i: math.log10(v) if log and math.isfinite(v) else v / 4 for i, v in usable}
+    finite = [level for level in levels.values() if math.isfinite(level)]
     if not finite:
         return f'<svg viewBox="0 0 {width} {height}" class="spark" aria-hidden="true"></svg>'
     low, high = min(finite), max(finite)
@@ -92,9 +94,8 @@ def sparkline(values: Sequence[float], *, log: bool, width: int = 200, height: i
     step = max(1, math.ceil(len(usable) / 200))
     kept = usable[::step] if usable[-1] in usable[::step] else [*usable[::step], usable[-1]]
     points = []
-    for i, value in kept:
-        level = (math.log10(value) if log else value) if math.isfinite(value) else math.copysign(math.inf, value)
-        share = min(max((level - middle) / room + 0.5, 0.0), 1.0)
+    for i, _ in kept:
+        share = min(max((levels[i] - middle) / room + 0.5, 0.0), 1.0)
         points.append(f"{3 + (width - 6) * i / last:.1f},{3 + (height - 6) * (1 - share):.1f}")
     return (
         f'<svg viewBox="0 0 {width} {height}" class="spark" aria-hidden="true" preserveAspectRatio="none">'

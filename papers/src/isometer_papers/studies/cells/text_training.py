@@ -46,6 +46,8 @@ def gap_filling_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Data
 
     `network` is a preset with other keys in braces, without norm or readout of its own; `steps`, `batch`, `rate`.
     A quarter of the symbols are gaps. `loss` is the mean over the last tenth of the steps, of texts that are new.
+    `angle` and `gradient` are the exponents of a block; where no state is steady, tokens neither merge nor part, and
+    `gradient` is the mean over the blocks.
 
     Example:
         >>> text = "gpt(blocks=1, width=16, heads=4, tokens=8, norm='post', branch={branch}, causal=False)"
@@ -58,8 +60,8 @@ def gap_filling_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Data
     from torch import nn
 
     from isometer.nn import build
-    from isometer.spec import Spec
-    from isometer.theory.transformers import token_diagram
+    from isometer.spec import Repeat, Spec
+    from isometer.theory.transformers import exponents, token_diagram
 
     c = configuration
     spec = Spec(str(c["network"]).format(**c))
@@ -93,9 +95,13 @@ def gap_filling_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Data
     numbers = {
         name: float(getattr(point, name)[0, 0]) for name in ("token_cosine", "attention_entropy", "log_jacobian")
     }
+    found = exponents(spec)
+    blocks = next(step.times for step in spec.composition if isinstance(step, Repeat))
     return xarray.Dataset(
         {
             "loss": float(np.mean(last)),
+            "angle": 0.0 if found is None else found.angle,
+            "gradient": numbers["log_jacobian"] / blocks if found is None else found.gradient,
             "phase": int(point.phase[0, 0]),
             "cosine": numbers["token_cosine"],
             "entropy": numbers["attention_entropy"],

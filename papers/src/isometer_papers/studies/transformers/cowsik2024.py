@@ -1,4 +1,4 @@
-"""The phase boundary and the two exponents of Cowsik et al. 2024."""
+"""The phase boundary of Cowsik et al. 2024, its two exponents, and the loss after training against them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 import xarray
+from scipy import stats
 
 from isometer_papers.studies._drawing import PALETTE, Figure, new_figure
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
+from isometer_papers.studies.cells.text_training import gap_filling_cell, unigram_entropy
 from isometer_papers.studies.cells.transformers import exponents_cell
 
 _NETWORK = (
@@ -95,4 +97,106 @@ EXPONENTS = Study(
     },
     seconds=(60.0, 200.0),
 )
-STUDIES = (EXPONENTS,)
+
+# --- after training ------------------------------------------------------
+
+_TRAINED = (
+    "gpt(blocks={blocks}, width={width}, heads=4, tokens=32, hidden=64, norm='post', activation='tanh', "
+    "branch={branch}, mlp_gain={gain}, causal=False)"
+)
+RISES = "the loss after training rises with the larger of the two exponents: rank correlation of at least 0.7"
+BEST = "no network ends lower than the one whose exponents are smallest, by 0.05"
+_BY_CHANCE = 0.05  # nats: the steps that separate single symbols from pairs are ten times as large
+
+
+def sizes(result: xarray.Dataset) -> xarray.DataArray:
+    """The larger size of the two exponents, of every network.
+
+    Example:
+        >>> made = xarray.Dataset({"angle": ("gain", [-0.1, 0.0]), "gradient": ("gain", [0.05, 0.2])})
+        >>> sizes(made).values
+        array([0.1, 0.2])
+    """
+    forward, backward = abs(result["angle"]), abs(result["gradient"])
+    return forward.where(forward > backward, backward)
+
+
+def draw_losses(result: xarray.Dataset, settings: Settings) -> Figure:
+    figure, axes = new_figure(2, width=4.4, height=3.8)
+    size = sizes(result)
+    for i, branch in enumerate(settings["branch"]):
+        for gain in settings["gain"]:
+            point = result.sel(branch=branch, gain=gain)
+            place = np.full(point.sizes["run"], float(size.sel(branch=branch, gain=gain).isel(run=0)))
+            axes.flat[0].plot(place, point["loss"], ".", color=PALETTE[i])
+        mean = result["loss"].sel(branch=branch).mean("run")
+        axes.flat[1].plot(settings["gain"], mean, marker=".", color=PALETTE[i], label=f"branch factor {branch:g}")
+    for axis in axes.flat:
+        axis.axhline(unigram_entropy(), color="#444444", linestyle=":", label="symbols alone")
+        axis.set(xscale="log", ylabel="loss at the end, nats")
+    axes.flat[0].set(xlabel="larger exponent per block")
+    axes.flat[1].set(xlabel="gain of the MLP")
+    axes.flat[1].legend(fontsize=8)
+    return figure
+
+
+def read_losses(result: xarray.Dataset, settings: Settings) -> Reading:
+    """Means over runs, each network one point; undecided is what twice the standard errors leave open."""
+    size = sizes(result).isel(run=0).values.ravel()
+    mean = result["loss"].mean("run").values.ravel()
+    error = (result["loss"].std("run", ddof=1) / np.sqrt(result.sizes["run"])).values.ravel()
+    rank, steady = float(stats.spearmanr(size, mean)[0]), int(size.argmin())
+    drawn = np.random.default_rng(0).normal(mean, error, (1000, len(mean)))
+    low, high = np.quantile([stats.spearmanr(size, one)[0] for one in drawn], [0.025, 0.975])
+    behind, slack = mean[steady] - mean, 2 * np.hypot(error[steady], error)
+    numbers = {
+        "rank correlation of loss and larger exponent": Measured(rank, max(high - rank, rank - low)),
+        "loss of the network with the smallest exponents": Measured(float(mean[steady]), 2 * float(error[steady])),
+        "lowest loss": Measured(float(mean.min()), 2 * float(error[mean.argmin()])),
+        "highest loss": Measured(float(mean.max()), 2 * float(error[mean.argmax()])),
+        "loss of symbols alone": Measured(unigram_entropy()),
+    }
+    rises = None if low < _RANK <= high else bool(rank >= _RANK)
+    surely_behind, surely_not = behind - slack > _BY_CHANCE, behind + slack < _BY_CHANCE
+    best = False if surely_behind.any() else True if np.delete(surely_not, steady).all() else None
+    return Reading(numbers, {RISES: rises, BEST: best})
+
+
+_RANK = 0.7
+_HOW = {"network": _TRAINED, "batch": 16, "rate": 2e-3, "device": "cpu"}
+LOSSES = Study(
+    "007/loss",
+    "loss of small transformers after training against both exponents",
+    "The final test loss is well predicted by the two exponents alone; both vanish where it is lowest.",
+    {"lowest loss": "both exponents zero"},
+    gap_filling_cell,
+    Scale(
+        {"branch": [0.3, 0.7], "gain": [0.5, 1.0, 2.0, 4.0, 8.0], "run": [0, 1, 2, 3]},
+        {**_HOW, "blocks": 16, "width": 32, "steps": 150},
+        "16 blocks of width 32, 150 steps, ten networks, help texts of Python",
+    ),
+    Scale(
+        {"branch": [0.1, 0.3, 0.5, 0.7, 1.0], "gain": [0.5, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0], "run": list(range(4))},
+        {**_HOW, "blocks": 24, "width": 64, "steps": 2000},
+        "24 blocks of width 64, 2000 steps, help texts of Python",
+    ),
+    draw_losses,
+    read_losses,
+    medium=Scale(
+        {"branch": [0.15, 0.3, 0.7], "gain": [0.5, 1.0, 2.0, 4.0, 8.0], "run": [0, 1, 2, 3]},
+        {**_HOW, "blocks": 16, "width": 32, "steps": 500},
+        "16 blocks of width 32, 500 steps, 15 networks, help texts of Python",
+    ),
+    choices={
+        "task": Choice("a quarter of 32 symbols is to be found", "small enough for a processor"),
+        "optimizer": Choice("Adam, 0.002, no warm-up", "one rate for all", {"rate 0.0005": {"rate": 5e-4}}),
+        "exponents": Choice("the larger of the two sizes", "the paper asks that both vanish, without weighing them"),
+    },
+    because={
+        RISES: "The exponents are those at initialisation; how fast a network learns also depends on what its blocks "
+        "can do.",
+        BEST: "Among networks whose exponents are small, others learn faster.",
+    },
+    seconds=(240.0, 30000.0),
+)
+STUDIES = (EXPONENTS, LOSSES)
