@@ -18,7 +18,6 @@ REFUTED = {
     "001/ass-3.1:unique",
     "001/claim-3.doeblin",
     "001/claim-3.explore:chain",
-    "001/claim-3.explore:product",
     "001/claim-3.global:nonlinear",
     "001/claim-4.deterministic:gram",
     "001/claim-4.deterministic:layer-norm",

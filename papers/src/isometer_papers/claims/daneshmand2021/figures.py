@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 
@@ -12,6 +12,7 @@ import numpy as np
 from isometer.run import seed_of
 from isometer_papers.claims._claim import Claim, Estimate, Instance
 from isometer_papers.claims._families import Rng, cases
+from isometer_papers.claims._precise import numerical_rank
 from isometer_papers.claims._statements import Sampled, above, at_least, at_most, below, equal, vanishes
 from isometer_papers.claims.daneshmand2021.chains import (
     gaps,
@@ -85,6 +86,21 @@ def _turns(i: Instance, rng: Rng) -> Estimate:
         vectors = [np.linalg.svd(one)[0][:, 0] for one in _scaled_products(i, lambda d: rng.uniform(-1, 1, (d, d)))]
         found.append(np.mean([max(0.0, 1 - float(a @ b) ** 2) ** 0.5 for a, b in pairwise(vectors)]))
     return Estimate.of(found)
+
+
+def _products(rng: Rng, count: int) -> Iterator[Instance]:
+    """A batch and the weights of up to six layers of a vanilla linear network."""
+    for _ in range(count):
+        d, layers = int(rng.integers(2, 5)), int(rng.integers(2, 7))
+        batch = rng.standard_normal((d, int(rng.integers(2, d + 1))))
+        yield {"H": batch.round(2), "W": rng.standard_normal((layers, d, d)).round(2)}
+
+
+def _rank_of_product(i: Instance) -> int:
+    state = i["H"]
+    for weights in i["W"]:
+        state = weights @ state
+    return numerical_rank(state)
 
 
 def _cosine(vanilla: bool, layers: tuple[int, ...]) -> Callable[[Instance, Rng], Estimate]:
@@ -274,10 +290,10 @@ def _vanilla(s: Source) -> tuple[Claim, ...]:
                 resolution=0.05,
             )
             if s.paper == "003"  # the thesis says that the rank converges, not the matrix
-            else ()
+            else s.deterministic("vanilla:rank-one", equal(_rank_of_product, 1), {"nets": _products})
         ),
         *s.asymptotic(
-            "vanilla:rank-one" + ("#corrected" if s.paper == "003" else ""),
+            "vanilla:rank-one#corrected",
             at_most(Sampled(_from_rank_one), 1e-3),
             {
                 "nets": cases(

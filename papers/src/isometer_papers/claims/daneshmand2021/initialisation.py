@@ -114,6 +114,14 @@ def _algorithm(s: Source) -> tuple[Claim, ...]:
             {"frames": _frames},
         ),
         *s.deterministic(
+            "algorithm:gap#corrected",
+            below(lambda i: gap_after(i["sigma"], i["n"]), _before),
+            {"batches": _long_batches},
+            search=SEARCH,
+            hypotheses=_unequal,
+            tolerance=0.0,
+        ),
+        *s.deterministic(
             "convolution-figure:orthogonal",
             equal(lambda i: gap_of(sliced_output(i["V"], i["sigma"])), _least_gap),
             {"frames": _frames},
@@ -133,15 +141,9 @@ def _gaps(s: Source) -> tuple[Claim, ...]:
         *s.deterministic(
             f"iterative:{_parts(s)[0]}",
             below(lambda i: gap_after(i["sigma"], i["n"]), _before),
-            {"batches": _long_batches},
-            hypotheses=_not_zero,
-        ),
-        *s.deterministic(
-            f"iterative:{_parts(s)[0]}#corrected",
-            below(lambda i: gap_after(i["sigma"], i["n"]), _before),
-            {"batches": _long_batches},
+            {"spectra": _spectra},
             search=SEARCH,
-            hypotheses=_unequal,
+            hypotheses=_not_zero,
             tolerance=0.0,
         ),
         *s.deterministic(

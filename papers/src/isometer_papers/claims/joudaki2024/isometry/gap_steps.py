@@ -116,9 +116,14 @@ CLAIMS = (
         hypotheses=is_near,
         search=search_spectrum(4, 1 / 64),
     ),
+    deterministic(
+        "001/lem-C.9:lower-digits",
+        at_most(lambda i: abs(deviation_root_as_printed(i["sign"]) + 0.35), 0.01),
+        {"sign": cases({"sign": -1})},
+    ),
     implied(
-        "lem-C.9:lower-digits",
-        at_most(lambda i: -min(excess(i)), 0.35),
+        "lem-C.9:lower-digits#corrected",
+        at_most(lambda i: -min(excess(i)), 0.32),
         families=NEAR,
         hypotheses=is_near,
         search=search_spectrum(4, 1 / 64),

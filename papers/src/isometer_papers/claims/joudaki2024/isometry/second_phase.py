@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from isometer_papers.claims._claim import Claim, Estimate, Instance
-from isometer_papers.claims._families import Rng
+from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._statements import (
     Comparison,
     Sampled,
@@ -74,6 +74,12 @@ def _edge(statistic: Any) -> Sampled:
 _FAILURE = _edge(lambda ratio, d: (ratio >= 1 - 1 / (4 * d**2)).astype(float))
 
 
+def _chance_at_isometry(i: Instance) -> Numeric:
+    """Pr{ψ(X′) ≥ (1 − 1/(4d²))ψ(X)} for orthogonal X: then WX is orthogonal, and batch norm leaves it alone."""
+    before = after = spectrum_gap(i["spectrum"])
+    return 0 * before + int(after >= (1 - 1 / (4 * len(i["spectrum"]) ** 2)) * before)
+
+
 _ROOT = _edge(lambda ratio, d: np.sqrt(ratio))
 
 
@@ -96,8 +102,13 @@ def _algebra(part: str, compared: Comparison) -> Claim:
 
 CLAIMS = (
     phase("lem-C.15", lambda i: float(second_phase_bound(start_gap(i), i["d"], i["layers"])), _late_roots),
-    probability(
+    deterministic(
         "001/lem-C.15:eq-C.99",
+        at_most(_chance_at_isometry, lambda i: failure_bound(len(i["spectrum"]), simple=False)),
+        {"orthogonal": cases({"spectrum": np.ones(3)}, {"spectrum": np.ones(2)})},
+    ),
+    probability(
+        "001/lem-C.15:eq-C.99#corrected",
         at_most(_FAILURE, lambda i: failure_bound(len(i["spectrum"]), simple=False)),
         {"edge": edge_spectra},
         trivial=lambda i: 1.0,

@@ -108,6 +108,13 @@ def _mean_square(i: Instance, depth: int, scaled: bool = False) -> Numeric:
     return square
 
 
+def _sum_of_squares(i: Instance) -> Numeric:
+    """Σ c_k² of a + bx + cx² + dx³, from x² = He_2 + 1 and x³ = He_3 + 3x."""
+    missing = [0 * i["phi"][0]] * (4 - len(i["phi"]))
+    a, b, c, d = list(i["phi"]) + missing
+    return (a + c) ** 2 + (b + 3 * d) ** 2 + 2 * c**2 + 6 * d**2
+
+
 def _registered(rng: Rng, count: int) -> Iterator[Instance]:
     """Every activation of the instrument, from −300 to 300."""
     from isometer.activations import registry
@@ -189,6 +196,11 @@ CLAIMS = (
         "001/claim-5.integrable:stable",
         at_most(lambda i: _mean_square(i, i["depth"]), lambda i: max(1 + 0 * i["phi"][0], _mean_square(i, 1))),
         {"polynomials": _polynomials},
+    ),
+    asymptotic(
+        "001/claim-5.integrable:stable#intended",
+        equal(lambda i: _mean_square(i, 1), _sum_of_squares),
+        {"polynomials": _scaled_polynomials},
     ),
     asymptotic(
         "001/claim-5.integrable:stable#corrected",
