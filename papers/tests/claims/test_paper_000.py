@@ -44,6 +44,7 @@ REFUTED = {
     "000/eq-81-94:92",
     "000/example-circle:cells",
     "000/example-circle:gamma",
+    "000/fig-5a",
     "000/fig-8",
     "000/init-one-neuron-per-sample:every",
     "000/intuition-3steps:effect",

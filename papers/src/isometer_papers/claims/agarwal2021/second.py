@@ -100,7 +100,7 @@ def _exponential(i: Instance) -> tuple[float, float]:
 
 def _point_queries(d: int) -> int:
     """Queries that tell all labels of half of {±1}^d, a point each, random labels and answers wrong by up to 2^{−d}."""
-    rng, points = np.random.default_rng(d), 2 ** (d - 1)
+    rng, points = np.random.default_rng(d), 1 << (d - 1)
     labels = rng.choice([-1.0, 1.0], points)
     means = labels / points + rng.uniform(-1, 1, points) / 2**d  # of f(x) 1{x = point}
     assert ((means > 0) == (labels > 0)).all()

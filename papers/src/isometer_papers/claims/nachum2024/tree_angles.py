@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from isometer_papers.claims._claim import Instance
 from isometer_papers.claims._families import Rng
 from isometer_papers.claims._statements import asymptotic, at_least, at_most, deterministic, equal
-from isometer_papers.claims.nachum2024.tree_limits import cosine, extreme_angle, on_trees, samples, size
+from isometer_papers.claims.nachum2024.tree_limits import cosine, extreme_angle, on_trees, size
 from isometer_papers.claims.nachum2024.tree_three import (
     INNER,
     OUTER,
