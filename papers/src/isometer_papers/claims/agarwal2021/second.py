@@ -98,6 +98,21 @@ def _exponential(i: Instance) -> tuple[float, float]:
     return float(w @ np.exp(math.sqrt(2 + 2 * float(i["rho"])) * x) / w.sum()), math.exp(float(i["rho"]) + 3)
 
 
+def _point_queries(d: int) -> int:
+    """Queries that tell all labels of half of {±1}^d, a point each, random labels and answers wrong by up to 2^{−d}."""
+    rng, points = np.random.default_rng(d), 1 << (d - 1)
+    labels = rng.choice([-1.0, 1.0], points)
+    means = labels / points + rng.uniform(-1, 1, points) / 2**d  # of f(x) 1{x = point}
+    assert ((means > 0) == (labels > 0)).all()
+    return points
+
+
+def _query_exponent(i: Instance) -> tuple[float, float]:
+    """Exponent of log p in L = 2^d."""
+    logs = [math.log(_point_queries(int(i[key]))) for key in ("low", "high")]
+    return math.log2(logs[1] / logs[0]) / (i["high"] - i["low"]), 0.95
+
+
 _RUN = SecondFormula(_sample_growth, "descent by single samples that is run")
 _DESCENT = SecondFormula(_rate_growth, "gradient descent that is run on random orthonormal features")
 SECOND = {
@@ -107,5 +122,6 @@ SECOND = {
     "004/thm-45": _RUN,
     "004/thm-44": _DESCENT,
     "004/thm-47": _DESCENT,
+    "004/thm-15:queries": SecondFormula(_query_exponent, "a learner that is run on random labels"),
     "004/thm-16": SecondFormula(_excess_risk, "least squares on random orthonormal inputs instead of Lemma 55"),
 }

@@ -22,6 +22,7 @@ PARTS = {
     "RC": {"recenter": True, "rescale": False},
     "BN": {"recenter": True, "rescale": True},
     "RS": {"recenter": False, "rescale": True},
+    "deviation": {"recenter": False, "rescale": True, "deviation": True},  # eq. 2, 3 without the mean
     "none": {"recenter": False, "rescale": False},
 }
 

@@ -103,19 +103,20 @@ def _descendants(row: Numeric, layers: int) -> Numeric:
     return rows
 
 
-def _shared(i: Instance) -> int:
-    """Descendants in which x_1 and x_2 are both positive."""
-    rows = _descendants(i["x"], i["T"])
-    return int(((rows[:, 0] > 0) & (rows[:, 1] > 0)).sum())
+def _not_complementary(i: Instance) -> int:
+    """Descendants in which x_1 and a middle sample are both positive, or both at zero."""
+    rows = _descendants(i["x"], i["T"]) > 0
+    return int((rows[:, :1] == rows[:, 1:-1]).sum())
 
 
-def _one_at_zero(rng: Rng, count: int) -> Iterator[Instance]:
-    """Rows of composition (1, n − 1), zero cluster first: x_n or x_1 alone at zero."""
+def _first_apart(rng: Rng, count: int) -> Iterator[Instance]:
+    """Rows of composition (1, n − 1) in the order of the samples: x_1 apart, at zero or not."""
     for n in (4, 5, 6):
-        for odd in (n - 1, 0):
-            row = np.ones(n)
-            row[odd] = 0.0
-            yield {"x": row, "T": 2}
+        for first in (0.0, 1.0):
+            row = np.full(n, 1.0 - first)
+            row[0] = first
+            for layers in (1, 2, 3):
+                yield {"x": row, "T": layers}
 
 
 CLAIMS = (
@@ -143,11 +144,5 @@ CLAIMS = (
     deterministic("000/eq-26-28:steps#corrected", at_least(_least_step, 0), {"neurons": _neurons}, counts=(40, 200)),
     deterministic("000/model-tree:projections", vanishes(lambda i: _differing(i, 1)), {"layers": LAYERS}),
     deterministic("000/model-tree:projections#corrected", vanishes(lambda i: _differing(i, 0)), {"layers": LAYERS}),
-    deterministic("000/eq-45-50:complementary", vanishes(_shared), {"rows": _one_at_zero}),
-    deterministic(
-        "000/eq-45-50:complementary#corrected",
-        vanishes(_shared),
-        {"rows": _one_at_zero},
-        hypotheses=lambda i: bool(i["x"][0] == 0),
-    ),
+    deterministic("000/eq-45-50:complementary", vanishes(_not_complementary), {"rows": _first_apart}),
 )

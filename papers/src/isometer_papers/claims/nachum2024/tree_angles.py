@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from isometer_papers.claims._claim import Instance
 from isometer_papers.claims._families import Rng
 from isometer_papers.claims._statements import asymptotic, at_least, at_most, deterministic, equal
-from isometer_papers.claims.nachum2024.tree_limits import cosine, extreme_angle, on_trees, samples, size
+from isometer_papers.claims.nachum2024.tree_limits import cosine, extreme_angle, on_trees, size
 from isometer_papers.claims.nachum2024.tree_three import (
     INNER,
     OUTER,
     QUADRUPLES,
     RATIO,
-    cosine_by_zeros,
     first_square,
     inner,
     last_square,
@@ -23,7 +22,6 @@ from isometer_papers.claims.nachum2024.tree_three import (
     quadruples,
     ratios,
     settles,
-    splits_by_zeros,
     to_first,
 )
 from isometer_papers.float_or_mpmath import Numeric, angle_of_cosine
@@ -67,10 +65,8 @@ def _root_two_times_pi(i: Instance) -> float:
 
 
 CLAIMS = (
-    settles("000/eq-81-94:81", lambda g: g[2, 0], lambda n: (0, 1, 0, 4), zeros_first=True),
-    settles("000/eq-81-94:81#corrected", lambda g: g[2, 0], lambda n: (0, 1, 0, 4)),
-    settles("000/eq-81-94:82", lambda g: g[2, -1], lambda n: (1, 0, 4, 0), zeros_first=True),
-    settles("000/eq-81-94:82#corrected", lambda g: g[2, -1], lambda n: (1, 0, 4, 0)),
+    settles("000/eq-81-94:81", lambda g: g[2, 0], lambda n: (0, 1, 0, 4)),
+    settles("000/eq-81-94:82", lambda g: g[2, -1], lambda n: (1, 0, 4, 0)),
     deterministic(
         "000/eq-81-94:85",
         at_most(
@@ -80,15 +76,8 @@ CLAIMS = (
         {"sums": quadruples},
         search=QUADRUPLES,
     ),
-    asymptotic(
-        "000/eq-81-94:86",
-        at_most(lambda i: cosine_by_zeros(i)[0], lambda i: extreme_cosine_bound(1 / cosine_by_zeros(i)[1], samples(i))),
-        {"splits": splits_by_zeros},
-        tolerance=1e-8,
-        counts=(40, 250),
-    ),
     deterministic(
-        "000/eq-81-94:86#corrected",
+        "000/eq-81-94:86",
         at_most(
             lambda i: _inner_cosine(i, i["A"] + 4 * i["C"], last_square(i)),
             lambda i: extreme_cosine_bound(1 / to_first(i), i["n"]),

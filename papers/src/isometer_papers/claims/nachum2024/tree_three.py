@@ -10,7 +10,7 @@ from isometer_papers.claims._families import Rng, cases
 from isometer_papers.claims._statements import above, asymptotic, at_most, deterministic, equal
 from isometer_papers.claims.nachum2024.tree_instances import deep, distinct_rows, first_stable, tree, whole_rows
 from isometer_papers.claims.nachum2024.tree_limits import length_ratio, on_trees, samples, size
-from isometer_papers.claims.nachum2024.tree_two import better, by_zeros, energies
+from isometer_papers.claims.nachum2024.tree_two import better, energies
 from isometer_papers.float_or_mpmath import Numeric
 from isometer_papers.theory.odd_point.tree import (
     extreme_ratio_bound,
@@ -61,54 +61,35 @@ def _state(i: Instance) -> tuple[Numeric, Numeric]:
 
 
 def _sums(i: Instance) -> tuple[Any, Any, Any, Any]:
+    """A, B, C, D over the splits {1}, {n}, {1, 2}, {n − 1, n}: compositions in the order of the samples."""
     low, high = _state(i)
     total = low + high
     return total[0], total[-1], total[1], total[-2]
-
-
-def _sums_by_zeros(i: Instance) -> tuple[Any, Any, Any, Any]:
-    """A, B, C, D over the rows of compositions (1, n−1), (n−1, 1), (2, n−2), (n−2, 2), the zero cluster first."""
-    low, high = _state(i)
-    return high[0] + low[-1], low[0] + high[-1], high[1] + low[-2], low[1] + high[-2]
 
 
 def _settled(i: Instance) -> Numeric:
     return split_gram(*split_energies_after(*_state(i), 1))
 
 
-def _formula(
-    weights: Callable[[int], tuple[int, int, int, int]], sums: Callable[[Instance], tuple[Any, Any, Any, Any]]
-) -> Callable[[Instance], Numeric]:
+def _formula(weights: Callable[[int], tuple[int, int, int, int]]) -> Callable[[Instance], Numeric]:
     """(wA·A + wB·B + wC·C + wD·D)/n²."""
 
     def value(i: Instance) -> Numeric:
         n = samples(i)
-        return sum(w * part for w, part in zip(weights(n), sums(i), strict=True)) / n**2
+        return sum(w * part for w, part in zip(weights(n), _sums(i), strict=True)) / n**2
 
     return value
 
 
-def settles(id: str, entry: Any, weights: Numeric, *, zeros_first: bool = False) -> Claim:
-    """An asymptotic formula for an entry of the Gram matrix; compositions by the order of samples, or as defined."""
-    family = by_zeros if zeros_first else energies
+def settles(id: str, entry: Any, weights: Numeric) -> Claim:
+    """An asymptotic formula for an entry of the Gram matrix."""
     return asymptotic(
         id,
-        equal(lambda i: entry(_settled(i)), _formula(weights, _sums_by_zeros if zeros_first else _sums)),
-        {"splits": lambda rng, count: (i for i in family(rng, count) if samples(i) >= 5)},
+        equal(lambda i: entry(_settled(i)), _formula(weights)),
+        {"splits": lambda rng, count: (i for i in energies(rng, count) if samples(i) >= 5)},
         tolerance=1e-8,
         counts=(40, 250),
     )
-
-
-def cosine_by_zeros(i: Instance) -> tuple[Numeric, Numeric]:
-    """cos(x_3, x_n) and (A + C)/(B + D), A to D by the composition as it is defined."""
-    gram = _settled(i)
-    a, b, c, d = _sums_by_zeros(i)
-    return gram[2, -1] / (gram[2, 2] * gram[-1, -1]) ** 0.5, (a + c) / (b + d)
-
-
-def splits_by_zeros(rng: Rng, count: int) -> Iterator[Instance]:
-    return (i for i in by_zeros(rng, count) if samples(i) >= 5)
 
 
 def quadruples(rng: Rng, count: int) -> Iterator[Instance]:
@@ -209,10 +190,8 @@ CLAIMS = (
     deterministic("000/eq-61-62:62", at_most(_pair_sum, _pair_bound), {"sizes": _sizes}),
     deterministic("000/eq-61-62:contribution", at_most(_pair_part, _pair_bound), {"rows": _three}, search=THREE),
     settles("000/eq-63-73:63", lambda g: g[2, 2], lambda n: (1, 1, 4, 4)),
-    settles("000/eq-63-73:64", lambda g: g[0, 0], lambda n: ((n - 1) ** 2, 1, (n - 2) ** 2, 4), zeros_first=True),
-    settles("000/eq-63-73:64#corrected", lambda g: g[0, 0], lambda n: ((n - 1) ** 2, 1, (n - 2) ** 2, 4)),
-    settles("000/eq-63-73:65", lambda g: g[-1, -1], lambda n: (1, (n - 1) ** 2, 4, (n - 2) ** 2), zeros_first=True),
-    settles("000/eq-63-73:65#corrected", lambda g: g[-1, -1], lambda n: (1, (n - 1) ** 2, 4, (n - 2) ** 2)),
+    settles("000/eq-63-73:64", lambda g: g[0, 0], lambda n: ((n - 1) ** 2, 1, (n - 2) ** 2, 4)),
+    settles("000/eq-63-73:65", lambda g: g[-1, -1], lambda n: (1, (n - 1) ** 2, 4, (n - 2) ** 2)),
     deterministic(
         "000/eq-63-73:67",
         at_most(lambda i: middle_square(i) / first_square(i), lambda i: extreme_ratio_bound(1 / to_first(i), i["n"])),

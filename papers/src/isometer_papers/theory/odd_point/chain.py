@@ -19,6 +19,7 @@ def sampled_last_layer(
     rng: np.random.Generator,
     recenter: bool = True,
     rescale: bool = False,
+    deviation: bool = False,
 ) -> NDArray[np.float64]:
     """The last layer of `relu(norm(W h))` with Gaussian weights, one network per batch.
 
@@ -32,6 +33,7 @@ def sampled_last_layer(
         rng: of the weights.
         recenter: subtract the mean over the batch (RC).
         rescale: divide by the root mean square over the batch (RS).
+        deviation: divide by the deviation from the mean instead, as eq. 2 has it; the same after recentring.
 
     Returns:
         `(runs, n, width)`.
@@ -53,9 +55,8 @@ def sampled_last_layer(
             h = h - h.mean(axis=1, keepdims=True)  # W is linear: centring before it is centring after it
         root = h if h.shape[2] <= h.shape[1] else _root(h)
         z = root @ rng.standard_normal((len(root), root.shape[2], width))
-        size = (
-            np.sqrt((z**2).mean(axis=1, keepdims=True)) if rescale else np.sqrt((z**2).sum(axis=(1, 2), keepdims=True))
-        )
+        about = z - z.mean(axis=1, keepdims=True) if deviation else z
+        size = np.sqrt((about**2).mean(axis=1, keepdims=True) if rescale else (z**2).sum(axis=(1, 2), keepdims=True))
         h = np.maximum(z / np.where(size > 0, size, 1.0), 0.0)
     return h
 
