@@ -33,6 +33,7 @@ HEADINGS = {
     4: "Fourth reading",
     5: "Fifth reading",
     6: "Sixth reading",
+    7: "Seventh reading",
 }
 GIVEN = {2: "paper, policy, place, quotation, formula"}
 PLAIN = "paper, policy, place, quotation"  # what all other readers were given

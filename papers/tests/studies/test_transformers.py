@@ -84,7 +84,7 @@ def test_training_may_contradict_the_diagram(collapsed: float) -> None:
     shape = tuple(len(values) for values in axes.values())
     phase, loss = np.zeros(shape, dtype=int), np.full(shape, 2.9)
     phase[1], loss[1] = 1, collapsed
-    loss += 0.01 * np.arange(shape[-1])
+    loss += 0.001 * np.arange(shape[-1])
     made = xarray.Dataset({"phase": (tuple(axes), phase), "loss": (tuple(axes), loss)}, axes)
     found = study.read(made, settings_of(study.quick))
     seen = list(found.statements.values())

@@ -13,6 +13,7 @@ _SYMBOLS = " \nabcdefghijklmnopqrstuvwxyz0123456789.,:;()'\"_-=*`"
 _OTHER = len(_SYMBOLS)
 _GAP = _OTHER + 1  # stands for a symbol that is to be found
 VOCABULARY = _GAP + 1
+_TEXTS = 512  # on which networks are compared
 
 
 @cache
@@ -45,7 +46,7 @@ def gap_filling_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Data
     """A transformer trained by Adam; its loss at the end, and what theory says of it before.
 
     `network` is a preset with other keys in braces, without norm or readout of its own; `steps`, `batch`, `rate`.
-    A quarter of the symbols are gaps. `loss` is the mean over the last tenth of the steps, of texts that are new.
+    A quarter of the symbols are gaps. `loss` is that of texts drawn once for all networks, after the last step.
     `angle` and `gradient` are the exponents of a block; where no state is steady, tokens neither merge nor part, and
     `gradient` is the mean over the blocks.
 
@@ -78,19 +79,21 @@ def gap_filling_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Data
         readout.weight.copy_(torch.randn(VOCABULARY, width, generator=generator) / width**0.5)
         readout.bias.zero_()
     optimizer = torch.optim.Adam([*model.parameters(), table, places, *readout.parameters()], lr=c["rate"])
-    losses = []
-    for _ in range(c["steps"]):
-        starts = rng.integers(0, len(symbols()) - tokens, c["batch"])
+
+    def loss(texts: int, rng: np.random.Generator) -> Any:
+        starts = rng.integers(0, len(symbols()) - tokens, texts)
         wanted = torch.from_numpy(symbols()[starts[:, None] + np.arange(tokens)]).to(c["device"])
-        gaps = torch.from_numpy(rng.random((c["batch"], tokens)) < 0.25).to(c["device"])
+        gaps = torch.from_numpy(rng.random((texts, tokens)) < 0.25).to(c["device"])
         seen = torch.where(gaps, _GAP, wanted)
         states = model((table[seen] + places).transpose(1, 2)).transpose(1, 2)
-        loss = nn.functional.cross_entropy(readout(states)[gaps], wanted[gaps])
+        return nn.functional.cross_entropy(readout(states)[gaps], wanted[gaps])
+
+    for _ in range(c["steps"]):
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss(c["batch"], rng).backward()
         optimizer.step()
-        losses.append(float(loss.detach()))
-    last = losses[-max(len(losses) // 10, 1) :]
+    with torch.no_grad():
+        at_the_end = float(loss(_TEXTS, np.random.default_rng(_TEXTS)))
     point = token_diagram(lambda _x, _y: spec, [0.0], [0.0])
     numbers = {
         name: float(getattr(point, name)[0, 0]) for name in ("token_cosine", "attention_entropy", "log_jacobian")
@@ -99,7 +102,7 @@ def gap_filling_cell(configuration: Mapping[str, Any], seed: int) -> xarray.Data
     blocks = next(step.times for step in spec.composition if isinstance(step, Repeat))
     return xarray.Dataset(
         {
-            "loss": float(np.mean(last)),
+            "loss": at_the_end,
             "angle": 0.0 if found is None else found.angle,
             "gradient": numbers["log_jacobian"] / blocks if found is None else found.gradient,
             "phase": int(point.phase[0, 0]),

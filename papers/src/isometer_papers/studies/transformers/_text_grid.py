@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import xarray
 
+from isometer_papers.studies._comparisons import Decisive, Seen, above, all_of, ordered
 from isometer_papers.studies._drawing import PALETTE, Figure, single_panel
+from isometer_papers.studies._readings import measured
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.text_training import gap_filling_cell, unigram_entropy
 
@@ -17,6 +19,7 @@ _NAMES = ("open", "rank collapse", "entropy collapse", "vanishing gradients", "e
 OPEN = "every network in the open phase learns more than how often symbols occur"
 RANK = "every network in rank collapse ends at a higher loss than every network in the open phase"
 ENTROPY = "every network in entropy collapse ends at a higher loss than every network in the open phase"
+DECISIVE = Decisive(0.05, "loss in nats", "a third of what these networks learn beyond the frequencies of symbols")
 
 
 def draw_grid(result: xarray.Dataset, settings: Settings) -> Figure:
@@ -38,27 +41,24 @@ def draw_grid(result: xarray.Dataset, settings: Settings) -> Figure:
 
 
 def read_grid(result: xarray.Dataset, settings: Settings) -> Reading:
-    """Means over runs with twice their standard errors; a phase that the grid does not have says nothing."""
-    runs = result.sizes["run"]
-    means, errors = result["loss"].mean("run"), 2 * result["loss"].std("run", ddof=1) / np.sqrt(runs)
-    numbers: dict[str, Measured] = {"loss of symbols alone": Measured(unigram_entropy())}
-    low: dict[int, list[float]] = {}
-    high: dict[int, list[float]] = {}
+    """Runs of networks compared by phase; a phase that the grid does not have says nothing."""
+    symbols_alone = unigram_entropy()
+    numbers: dict[str, Measured] = {"loss of symbols alone": Measured(symbols_alone)}
+    losses: dict[int, list[np.ndarray]] = {}
     for branch in settings["branch"]:
         for gain in settings["gain"]:
-            place = {"branch": branch, "gain": gain}
-            phase = int(result["phase"].sel(place).isel(run=0))
-            mean, error = float(means.sel(place)), float(errors.sel(place))
-            numbers[f"loss, branch {branch:g}, gain {gain:g} ({_NAMES[phase]})"] = Measured(mean, error)
-            low.setdefault(phase, []).append(mean - error)
-            high.setdefault(phase, []).append(mean + error)
-    best = max(high[0]) if 0 in high else None
-    statements: dict[str, bool | None] = {
-        OPEN: None if best is None else best < unigram_entropy(),
-        RANK: None if best is None or 1 not in low else min(low[1]) > best,
-        ENTROPY: None if best is None or 2 not in low else min(low[2]) > best,
-    }
-    return Reading(numbers, statements)
+            point = result.sel(branch=branch, gain=gain)
+            phase, runs = int(point["phase"].isel(run=0)), point["loss"].values
+            numbers[f"loss, branch {branch:g}, gain {gain:g} ({_NAMES[phase]})"] = measured(runs)
+            losses.setdefault(phase, []).append(runs)
+    opened = losses.get(0, [])
+
+    def all_below(phase: int) -> Seen:
+        pairs = [(low, high) for low in opened for high in losses.get(phase, [])]
+        return all_of(ordered(low, high, gap=DECISIVE.gap) for low, high in pairs) if pairs else None
+
+    learns = all_of(above(-runs, -symbols_alone, gap=DECISIVE.gap) for runs in opened) if opened else None
+    return Reading(numbers, {OPEN: learns, RANK: all_below(1), ENTROPY: all_below(2)})
 
 
 _AXES = {"branch": [0.15, 1.0], "gain": [0.3, 1.0, 5.0]}
@@ -82,6 +82,7 @@ GRID = Study(
     ),
     draw_grid,
     read_grid,
+    decisive=DECISIVE,
     medium=Scale(
         {"branch": [0.15, 0.5, 1.0], "gain": [0.3, 1.0, 3.0, 6.0], "run": [0, 1, 2, 3]},
         {**_HOW, "blocks": 16, "width": 32, "steps": 500},

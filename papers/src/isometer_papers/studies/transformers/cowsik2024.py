@@ -8,7 +8,9 @@ import numpy as np
 import xarray
 from scipy import stats
 
+from isometer_papers.studies._comparisons import Decisive, all_of, not_below
 from isometer_papers.studies._drawing import PALETTE, Figure, new_figure
+from isometer_papers.studies._readings import measured
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.text_training import gap_filling_cell, unigram_entropy
 from isometer_papers.studies.cells.transformers import exponents_cell
@@ -106,7 +108,7 @@ _TRAINED = (
 )
 RISES = "the loss after training rises with the larger of the two exponents: rank correlation of at least 0.7"
 BEST = "no network ends lower than the one whose exponents are smallest, by 0.05"
-_BY_CHANCE = 0.05  # nats: the steps that separate single symbols from pairs are ten times as large
+DECISIVE = Decisive(0.05, "loss in nats", "a third of what these networks learn beyond the frequencies of symbols")
 
 
 def sizes(result: xarray.Dataset) -> xarray.DataArray:
@@ -140,26 +142,38 @@ def draw_losses(result: xarray.Dataset, settings: Settings) -> Figure:
     return figure
 
 
+def rank_correlation(size: np.ndarray, runs: np.ndarray) -> Measured:
+    """Of the sizes of networks and their mean losses, `(run, network)`, with twice its standard error by the bootstrap.
+
+    Example:
+        >>> found = rank_correlation(np.arange(5), np.arange(5) + 0.01 * np.arange(4)[:, None])
+        >>> round(found.value, 6), round(found.uncertainty, 6)
+        (1.0, 0.0)
+    """
+    rng = np.random.default_rng(0)
+    # every network has runs of its own
+    drawn = rng.integers(0, len(runs), (1000, *runs.shape))
+    means = np.take_along_axis(runs[None], drawn, axis=1).mean(axis=1)
+    spread = np.std([stats.spearmanr(size, one)[0] for one in means])
+    return Measured(float(stats.spearmanr(size, runs.mean(axis=0))[0]), 2 * float(spread))
+
+
 def read_losses(result: xarray.Dataset, settings: Settings) -> Reading:
-    """Means over runs, each network one point; undecided is what twice the standard errors leave open."""
-    size = sizes(result).isel(run=0).values.ravel()
-    mean = result["loss"].mean("run").values.ravel()
-    error = (result["loss"].std("run", ddof=1) / np.sqrt(result.sizes["run"])).values.ravel()
-    rank, steady = float(stats.spearmanr(size, mean)[0]), int(size.argmin())
-    drawn = np.random.default_rng(0).normal(mean, error, (1000, len(mean)))
-    low, high = np.quantile([stats.spearmanr(size, one)[0] for one in drawn], [0.025, 0.975])
-    behind, slack = mean[steady] - mean, 2 * np.hypot(error[steady], error)
+    """Each network is one point."""
+    points = result.stack(network=("branch", "gain"))
+    size = sizes(points).isel(run=0).values
+    runs = points["loss"].transpose("run", "network").values
+    rank, steady, best = rank_correlation(size, runs), int(size.argmin()), int(runs.mean(axis=0).argmin())
     numbers = {
-        "rank correlation of loss and larger exponent": Measured(rank, max(high - rank, rank - low)),
-        "loss of the network with the smallest exponents": Measured(float(mean[steady]), 2 * float(error[steady])),
-        "lowest loss": Measured(float(mean.min()), 2 * float(error[mean.argmin()])),
-        "highest loss": Measured(float(mean.max()), 2 * float(error[mean.argmax()])),
+        "rank correlation of loss and larger exponent": rank,
+        "loss of the network with the smallest exponents": measured(runs[:, steady]),
+        "lowest loss": measured(runs[:, best]),
+        "highest loss": measured(runs[:, int(runs.mean(axis=0).argmax())]),
         "loss of symbols alone": Measured(unigram_entropy()),
     }
-    rises = None if low < _RANK <= high else bool(rank >= _RANK)
-    surely_behind, surely_not = behind - slack > _BY_CHANCE, behind + slack < _BY_CHANCE
-    best = False if surely_behind.any() else True if np.delete(surely_not, steady).all() else None
-    return Reading(numbers, {RISES: rises, BEST: best})
+    undecided = abs(rank.value - _RANK) < rank.uncertainty
+    floors = [not_below(runs[:, steady] - DECISIVE.gap, one, gap=DECISIVE.gap) for one in np.delete(runs, steady, 1).T]
+    return Reading(numbers, {RISES: None if undecided else rank.value >= _RANK, BEST: all_of(floors)})
 
 
 _RANK = 0.7
@@ -182,6 +196,7 @@ LOSSES = Study(
     ),
     draw_losses,
     read_losses,
+    decisive=DECISIVE,
     medium=Scale(
         {"branch": [0.15, 0.3, 0.7], "gain": [0.5, 1.0, 2.0, 4.0, 8.0], "run": [0, 1, 2, 3]},
         {**_HOW, "blocks": 16, "width": 32, "steps": 500},
