@@ -9,7 +9,7 @@ one row, and x is replaced by its coordinates in its own span. Weights used seve
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,7 +24,7 @@ Tensor = torch.Tensor
 _BLOCK = 1 << 20  # numbers in a temporary: what stays in cache
 _STRIPS = 4  # of a symmetric matrix, of which those beyond the diagonal are calculated
 _ROWS = 16  # of a matrix, of which fewer take a product as long
-_BY_WEIGHTS = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
+_BY_WEIGHTS: dict[int, Callable[..., Tensor]] = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
 _FEW = 8  # positions that are not worth a look for zeros
 
 
@@ -51,7 +51,7 @@ class Convolved:
     def gradients(self, sample: int, signal: Tensor) -> Tensor:
         """Gradients of one sample by the weights: (k, o, channels, *kernel), from (k, T, o)."""
         (k, _, o), x, window = signal.shape, self.input[sample], self.window
-        stacked = signal.unflatten(1, (len(x), *self.places)).movedim(-1, 1).flatten(0, 1).movedim(1, 0)
+        stacked = signal.reshape(k, len(x), *self.places, o).movedim(-1, 1).flatten(0, 1).movedim(1, 0)
         padding = [before for before, _ in window.padding]
         if any(before != after for before, after in window.padding):
             x, padding = padded(x, window), [0] * len(padding)
@@ -289,15 +289,18 @@ def _by_grams(left: GradientFactors, right: GradientFactors, *, trace: bool) -> 
     (k, n, t, _), (h, m, s, _) = left.signal.shape, right.signal.shape
     same = right is left
     total = left.signal.new_empty((n, m) if trace else (k, n, h, m))
-    x, g = left.read.flatten(0, 1), _stacked(left, trace=trace)
-    y, f = (x, g) if same else (right.read.flatten(0, 1), _stacked(right, trace=trace))
+    x, g = left.read.flatten(0, 1), left.signal.flatten(1, 2)
+    y, f = (x, g) if same else (right.read.flatten(0, 1), right.signal.flatten(1, 2))
     size = t * m * s * (1 if trace else k * h)
     for rows, columns in _strips(n, m, max(1, _BLOCK // max(1, size)), 1, same=same):
         b, c = rows.stop - rows.start, m - columns.start
         here, there = slice(rows.start * t, rows.stop * t), slice(columns.start * s, m * s)
         reads = (x[here] @ y[there].T).reshape(b, t, c, s)
         if trace:
-            block = (g[here] @ f[there].T).reshape(b, t, c, s).mul_(reads).sum((1, 3))
+            signals = g[0, here] @ f[0, there].T
+            for one, other in zip(g[1:], f[1:], strict=True):
+                signals.addmm_(one[here], other[there].T)
+            block = signals.reshape(b, t, c, s).mul_(reads).sum((1, 3))
             total[rows, columns] = block
             if same:
                 total[columns, rows] = block.T
@@ -308,13 +311,6 @@ def _by_grams(left: GradientFactors, right: GradientFactors, *, trace: bool) -> 
             if same:
                 total[:, columns, :, rows] = block.permute(2, 3, 0, 1)
     return total
-
-
-def _stacked(factors: GradientFactors, *, trace: bool) -> Tensor:
-    """Derivatives of samples' positions: (n·T, k·o) for sums over cotangents, else (k, n·T, o)."""
-    if trace:
-        return factors.signal.permute(1, 2, 0, 3).flatten(2).flatten(0, 1)
-    return factors.signal.flatten(1, 2)
 
 
 def _strips(n: int, m: int, most: int, least: int, *, same: bool) -> Iterator[tuple[slice, slice]]:
@@ -333,6 +329,12 @@ def _strips(n: int, m: int, most: int, least: int, *, same: bool) -> Iterator[tu
 
 def _by_rows(left: GradientFactors, right: GradientFactors, *, trace: bool) -> Tensor:
     """A slice of the layer's outputs at a time, so that the gradients of a large layer are never whole."""
+    if trace and len(left.signal) > 1:  # a cotangent at a time is read where it is
+        firsts = [GradientFactors(one, left.source) for one in torch.split(left.signal, 1)]
+        seconds = (
+            firsts if right is left else [GradientFactors(one, right.source) for one in torch.split(right.signal, 1)]
+        )
+        return torch.stack([_by_rows(a, b, trace=True) for a, b in zip(firsts, seconds, strict=True)]).sum(0)
     o, i = left.signal.shape[-1], left.width
     rows = max(math.prod(one.signal.shape[:2]) for one in (left, right))
     step = max(1, _BLOCK // max(1, rows * i))

@@ -20,7 +20,7 @@ from isometer.errors import IsometerError
 
 Tensor = torch.Tensor
 _NUMBERS = 1 << 26  # of derivatives at a time while the axes of samples are looked for
-_STACKED = 1 << 24  # numbers in a stack of derivatives; larger ones are no faster
+_STACKED = 1 << 25  # numbers in a stack of derivatives; larger ones are no faster
 _DIGITS = 32  # powers of two that mark samples, from 2⁻¹⁶ on: a range that float32 has room for
 Axis = Literal[0, 1, None]
 """Which axis of a site holds the samples; None where none does, or samples act on each other."""
@@ -86,7 +86,9 @@ class Linearisation:
         """
         if self._stack > 1 and len(cotangents) > 1:
             try:
-                return _together(cotangents.split(self._stack), lambda part: self._grad(part, sources, batched=True))
+                return _together(
+                    torch.split(cotangents, self._stack), lambda part: self._grad(part, sources, batched=True)
+                )
             except RuntimeError as problem:
                 if not _about_vmap(problem):
                     raise
@@ -95,7 +97,7 @@ class Linearisation:
         def alone(cotangent: Tensor) -> list[Tensor | None]:
             return [None if one is None else one[None] for one in self._grad(cotangent[0], sources, batched=False)]
 
-        return _together(cotangents.split(1), alone)
+        return _together(torch.split(cotangents, 1), alone)
 
     def _grad(self, cotangents: Tensor, sources: Sequence[Any], *, batched: bool) -> list[Tensor | None]:
         with warnings.catch_warnings():
@@ -131,10 +133,11 @@ class Linearisation:
             reached.clear()
             self.axes |= self._axes_by_sets(doubtful, random)
         self.taps = [tap for tap in self.taps if tap.site in self.axes]
-        of = {id(tap.constant): _leaves(tap.constant, leaves) for tap in self.taps}
+        constants = {id(tap.constant): tap.constant for tap in self.taps}
+        of = {key: set(map(id, _leaves(one, leaves))) for key, one in constants.items()}
         parameters = []
         for name, leaf in named:
-            taps = tuple(tap for tap in self.taps if any(one is leaf for one in of[id(tap.constant)]))
+            taps = tuple(tap for tap in self.taps if id(leaf) in of[id(tap.constant)])
             if not taps and id(leaf) not in direct:
                 continue
             separate = id(leaf) not in direct and all(_separable(tap, self.axes[tap.site]) for tap in taps)
@@ -269,9 +272,7 @@ def _own(tensor: Tensor) -> Tensor:
     return own.requires_grad_().clone() if own.is_floating_point() else own
 
 
-def _together(
-    parts: Sequence[Tensor], derive: Callable[[Tensor], list[Tensor | None]]
-) -> list[Tensor | None]:
+def _together(parts: Sequence[Tensor], derive: Callable[[Tensor], list[Tensor | None]]) -> list[Tensor | None]:
     """Stacks of derivatives from the derivatives of parts of the stack."""
     if len(parts) == 1:
         return derive(parts[0])

@@ -370,5 +370,5 @@ def patches(x: Tensor, window: Window) -> Tensor:
         # Each turn appends one axis of the kernel at the end.
         x = x.unfold(axis + 1, gap * (size - 1) + 1, step)[..., ::gap]
     # (N, *positions, C, *kernel)
-    x = x.unflatten(1 + axes, (window.groups, -1)).movedim(2 + axes, -1)
+    x = x.reshape(*x.shape[: 1 + axes], window.groups, -1, *window.kernel).movedim(2 + axes, -1)
     return x.reshape(len(x), math.prod(x.shape[1 : 1 + axes]), window.groups, -1)
