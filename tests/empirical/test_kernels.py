@@ -104,10 +104,10 @@ class LastToken(nn.Module):
 
 @pytest.mark.parametrize("stacked", [0, 1 << 30])
 def test_many_samples_and_positions(stacked: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two passes to tell 18 samples apart, cotangents in a stack or one by one, positions without a gradient."""
+    """Two passes to tell 34 samples apart, cotangents in a stack or one by one, positions without a gradient."""
     monkeypatch.setattr("isometer.empirical._linearisation._STACKED", stacked)
     torch.manual_seed(0)
-    model, batch = LastToken().double(), torch.randn(18, 12, 3).double()
+    model, batch = LastToken().double(), torch.randn(34, 12, 3).double()
     rows = _jacobian(model, batch)
     full = np.einsum("icp,jdp->icjd", rows, rows)
     for block in (64, 1 << 22):
@@ -119,15 +119,15 @@ def test_many_samples_and_positions(stacked: int, monkeypatch: pytest.MonkeyPatc
 
 
 def test_two_samples_with_the_same_first_digit_that_act_on_each_other() -> None:
-    """Samples 0 and 16 get the same power of two in the first pass, and different ones in the second."""
+    """Samples 0 and 32 get the same power of two in the first pass, and different ones in the second."""
 
     class Coupled(nn.Linear):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             z = super().forward(x)
-            return torch.cat([z[:1] + z[16:17], z[1:]])
+            return torch.cat([z[:1] + z[32:33], z[1:]])
 
     model = Coupled(3, 2).double()
-    batch = torch.randn(18, 3).double()
+    batch = torch.randn(34, 3).double()
     weight = Linearisation(model, batch, None, tapped=True).parameters[0]
     assert not weight.separate
     rows = _jacobian(model, batch)

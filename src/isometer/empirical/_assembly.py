@@ -19,7 +19,7 @@ Tensor = torch.Tensor
 Floats = NDArray[np.float64]
 Parts = dict[str, Floats]
 _SHARE = 0.25  # of the memory that is allowed, for derivatives at a time
-_FEW_BYTES = 1 << 24  # of derivatives, for sums over cotangents: more at a time take memory and are hardly faster
+_FEW_BYTES = 1 << 26  # of derivatives, for sums over cotangents: more at a time take memory and are hardly faster
 _FLOPS = 1e10  # a second, of one core
 
 
@@ -202,8 +202,8 @@ def _slices(count: int, step: int) -> list[slice]:
 
 
 def _chunks(vectors: Tensor, step: int) -> Iterator[Tensor]:
-    for part in _slices(len(vectors), step):
-        yield vectors[part]
+    """As few parts as there may be, of about the same size."""
+    yield from vectors.tensor_split(-(-len(vectors) // step))
 
 
 def _pairs_of_chunks(vectors: Tensor, step: int, same: bool) -> Iterator[tuple[slice, slice, Tensor, Tensor]]:

@@ -176,7 +176,9 @@ class _Job:
             found.append((weights.double().cpu().numpy(), by_name))
         (u, left), (v, right) = found[0], found[-1]
         product = sum(_dot(left[name], right[name]) for name in left.keys() & right.keys())
-        size = math.prod(math.sqrt(sum(_dot(g, g) for g in one.values())) for one in (left, right))
+        size = product
+        if len(found) > 1:
+            size = math.prod(math.sqrt(sum(_dot(g, g) for g in one.values())) for one in (left, right))
         return _Expected(u, v, product, size)
 
     def _assembled(self, model: nn.Module, expected: _Expected, *, tapped: bool) -> KernelRun:

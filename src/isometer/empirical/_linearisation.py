@@ -20,8 +20,8 @@ from isometer.errors import IsometerError
 
 Tensor = torch.Tensor
 _NUMBERS = 1 << 26  # of derivatives at a time while the axes of samples are looked for
-_STACKED = 1 << 17  # numbers of a pass from which on a stack of cotangents is no faster than one after the other
-_DIGITS = 16  # powers of two that mark samples: a range that float32 has room for
+_STACKED = 1 << 25  # numbers in a stack of derivatives; larger ones are no faster
+_DIGITS = 32  # powers of two that mark samples, from 2⁻¹⁶ on: a range that float32 has room for
 Axis = Literal[0, 1, None]
 """Which axis of a site holds the samples; None where none does, or samples act on each other."""
 
@@ -67,7 +67,7 @@ class Linearisation:
         self.width = self.outputs.shape[1]
         self.taps = [] if mode is None else mode.taps
         self.site_numbers = sum(math.prod(site.shape) for site in {tap.site for tap in self.taps})
-        self._batched = (self.site_numbers or sum(one.numel() for _, one in named)) < _STACKED
+        self._stack = _STACKED // max(1, self.site_numbers or sum(one.numel() for _, one in named))
         self.axes: dict[TapSite, Axis] = {}
         self.parameters = self._arranged(named, seed)
         self.pass_flops = sum(2.0 * math.prod(tap.site.shape) * tap.width for tap in self.taps) or 2.0 * sum(
@@ -84,26 +84,20 @@ class Linearisation:
         Returns:
             (k, *shape) for each source; None where the outputs do not depend on it.
         """
-        if self._batched and len(cotangents) > 1:
+        if self._stack > 1 and len(cotangents) > 1:
             try:
-                return self._grad(cotangents, sources, batched=True)
+                return _together(
+                    torch.split(cotangents, self._stack), lambda part: self._grad(part, sources, batched=True)
+                )
             except RuntimeError as problem:
                 if not _about_vmap(problem):
                     raise
-                self._batched = False  # an operation without a rule for stacks of cotangents
-        return self._one_by_one(cotangents, sources)
+                self._stack = 1  # an operation without a rule for stacks of cotangents
 
-    def _one_by_one(self, cotangents: Tensor, sources: Sequence[Any]) -> list[Tensor | None]:
-        first = self._grad(cotangents[0], sources, batched=False)
-        if len(cotangents) == 1:
-            return [None if one is None else one[None] for one in first]
-        stacks = [None if one is None else one.new_empty(len(cotangents), *one.shape) for one in first]
-        for place, cotangent in enumerate(cotangents):
-            found = self._grad(cotangent, sources, batched=False) if place else first
-            for stack, one in zip(stacks, found, strict=True):
-                if stack is not None and one is not None:
-                    stack[place] = one
-        return stacks
+        def alone(cotangent: Tensor) -> list[Tensor | None]:
+            return [None if one is None else one[None] for one in self._grad(cotangent[0], sources, batched=False)]
+
+        return _together(torch.split(cotangents, 1), alone)
 
     def _grad(self, cotangents: Tensor, sources: Sequence[Any], *, batched: bool) -> list[Tensor | None]:
         with warnings.catch_warnings():
@@ -139,10 +133,11 @@ class Linearisation:
             reached.clear()
             self.axes |= self._axes_by_sets(doubtful, random)
         self.taps = [tap for tap in self.taps if tap.site in self.axes]
-        of = {id(tap.constant): _leaves(tap.constant, leaves) for tap in self.taps}
+        constants = {id(tap.constant): tap.constant for tap in self.taps}
+        of = {key: set(map(id, _leaves(one, leaves))) for key, one in constants.items()}
         parameters = []
         for name, leaf in named:
-            taps = tuple(tap for tap in self.taps if any(one is leaf for one in of[id(tap.constant)]))
+            taps = tuple(tap for tap in self.taps if id(leaf) in of[id(tap.constant)])
             if not taps and id(leaf) not in direct:
                 continue
             separate = id(leaf) not in direct and all(_separable(tap, self.axes[tap.site]) for tap in taps)
@@ -183,7 +178,7 @@ def sample_scales(samples: int) -> Tensor:
     """Powers of two (passes, samples): any two samples have different ones in some pass.
 
     Example:
-        >>> sample_scales(4).tolist(), sample_scales(100).shape
+        >>> (sample_scales(4) * 2**16).tolist(), sample_scales(100).shape
         ([[1.0, 2.0, 4.0, 8.0]], torch.Size([2, 100]))
     """
     index = torch.arange(samples)
@@ -191,7 +186,7 @@ def sample_scales(samples: int) -> Tensor:
     while not digits or index.any():
         digits.append(index % _DIGITS)
         index = index // _DIGITS
-    return 2.0 ** torch.stack(digits).double()
+    return 2.0 ** (torch.stack(digits) - _DIGITS // 2).double()
 
 
 def separating_sets(samples: int) -> Tensor:
@@ -275,6 +270,24 @@ def _own(tensor: Tensor) -> Tensor:
     """A copy with history: what comes of the inputs is told from what comes of parameters alone."""
     own = tensor.detach().clone()
     return own.requires_grad_().clone() if own.is_floating_point() else own
+
+
+def _together(parts: Sequence[Tensor], derive: Callable[[Tensor], list[Tensor | None]]) -> list[Tensor | None]:
+    """Stacks of derivatives from the derivatives of parts of the stack."""
+    if len(parts) == 1:
+        return derive(parts[0])
+    stacks: list[Tensor | None] = []
+    place = 0
+    for part in parts:
+        found = derive(part)
+        if not place:
+            count = sum(map(len, parts))
+            stacks = [None if one is None else one.new_empty(count, *one.shape[1:]) for one in found]
+        for stack, one in zip(stacks, found, strict=True):
+            if stack is not None and one is not None:
+                stack[place : place + len(part)] = one
+        place += len(part)
+    return stacks
 
 
 def _about_vmap(problem: RuntimeError) -> bool:

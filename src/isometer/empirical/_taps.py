@@ -349,8 +349,15 @@ def _each(value: Any, axes: int) -> tuple[int, ...]:
     return values * axes if len(values) == 1 else values
 
 
+def padded(x: Tensor, window: Window) -> Tensor:
+    """The input of a convolution with its margin of zeros."""
+    return functional.pad(x, [size for pair in reversed(window.padding) for size in pair])
+
+
 def patches(x: Tensor, window: Window) -> Tensor:
-    """What each position of a convolution reads: (N, positions, groups, channels of a group × kernel).
+    """What each position of a convolution reads: (N, positions, groups, kernel × channels of a group).
+
+    Channels are last, so that runs of them are copied at once: several times as fast as `functional.unfold`.
 
     Example:
         >>> window = Window((2,), (1,), ((0, 0),), (1,), 1)
@@ -358,15 +365,10 @@ def patches(x: Tensor, window: Window) -> Tensor:
         [[1.0, 2.0], [2.0, 3.0]]
     """
     axes = len(window.kernel)
-    if axes == 2 and window.groups == 1 and all(before == after for before, after in window.padding):
-        padding = tuple(before for before, _ in window.padding)
-        read = functional.unfold(x, window.kernel, window.dilation, padding, window.stride)  # twice as fast as below
-        return read.transpose(1, 2)[:, :, None]
-    x = functional.pad(x, [size for pair in reversed(window.padding) for size in pair])
+    x = padded(x, window).movedim(1, -1).contiguous()
     for axis, (size, step, gap) in enumerate(zip(window.kernel, window.stride, window.dilation, strict=True)):
         # Each turn appends one axis of the kernel at the end.
-        x = x.unfold(axis + 2, gap * (size - 1) + 1, step)[..., ::gap]
-    # (N, C, *positions, *kernel)
-    samples = len(x)
-    x = x.movedim(1, 1 + axes)  # (N, *positions, C, *kernel)
-    return x.reshape(samples, math.prod(x.shape[1 : 1 + axes]), window.groups, -1)
+        x = x.unfold(axis + 1, gap * (size - 1) + 1, step)[..., ::gap]
+    # (N, *positions, C, *kernel)
+    x = x.reshape(*x.shape[: 1 + axes], window.groups, -1, *window.kernel).movedim(2 + axes, -1)
+    return x.reshape(len(x), math.prod(x.shape[1 : 1 + axes]), window.groups, -1)
