@@ -34,6 +34,7 @@ HEADINGS = {
     5: "Fifth reading",
     6: "Sixth reading",
     7: "Seventh reading",
+    8: "Eighth reading",
 }
 GIVEN = {2: "paper, policy, place, quotation, formula"}
 PLAIN = "paper, policy, place, quotation"  # what all other readers were given

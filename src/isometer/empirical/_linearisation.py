@@ -20,7 +20,7 @@ from isometer.errors import IsometerError
 
 Tensor = torch.Tensor
 _NUMBERS = 1 << 26  # of derivatives at a time while the axes of samples are looked for
-_STACKED = 1 << 25  # numbers in a stack of derivatives; larger ones are no faster
+_STACKED = 1 << 24  # numbers in a stack of derivatives; larger ones are no faster
 _DIGITS = 32  # powers of two that mark samples, from 2⁻¹⁶ on: a range that float32 has room for
 Axis = Literal[0, 1, None]
 """Which axis of a site holds the samples; None where none does, or samples act on each other."""
