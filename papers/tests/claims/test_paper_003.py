@@ -37,7 +37,6 @@ REFUTED_003 = {
     "003/claim-intro-rates:proportional",
     "003/claim-intro-rates:radius",
     "003/claim-rank-preserved:infinite-depth",
-    "003/claim-vanilla-rank1:rank-one",
     "003/conj-F1",
     "003/cor-3",
     "003/eq-10:all-layers",

@@ -25,7 +25,12 @@ from isometer_papers.claims.nachum2024.tree_three import (
     to_first,
 )
 from isometer_papers.float_or_mpmath import Numeric, angle_of_cosine
-from isometer_papers.theory.odd_point.tree import angle_bound, cosine_limit, extreme_cosine_bound
+from isometer_papers.theory.odd_point.tree import (
+    angle_bound,
+    cosine_limit,
+    extreme_cosine_bound,
+    extreme_cosine_bound_as_printed,
+)
 
 
 def _second_cosine(i: Instance, norm: str) -> Numeric:
@@ -78,6 +83,16 @@ CLAIMS = (
     ),
     deterministic(
         "000/eq-81-94:86",
+        at_most(
+            lambda i: _inner_cosine(i, i["A"] + 4 * i["C"], last_square(i)),
+            lambda i: extreme_cosine_bound_as_printed(1 / to_first(i), i["n"]),
+        ),
+        {"sums": quadruples},
+        trivial=lambda i: 1.0,
+        search=QUADRUPLES,
+    ),
+    deterministic(
+        "000/eq-81-94:86#corrected",
         at_most(
             lambda i: _inner_cosine(i, i["A"] + 4 * i["C"], last_square(i)),
             lambda i: extreme_cosine_bound(1 / to_first(i), i["n"]),

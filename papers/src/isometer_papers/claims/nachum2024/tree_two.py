@@ -28,6 +28,7 @@ from isometer_papers.float_or_mpmath import Numeric, angle_of_cosine, pi_like
 from isometer_papers.simulate.tree import two_cluster_energy
 from isometer_papers.theory.odd_point.tree import (
     cosine_limit,
+    cosine_limit_as_printed,
     linear_arccos,
     norm_ratio_limit,
     split_contraction,
@@ -252,10 +253,18 @@ CLAIMS = (
     _limit("000/eq-53-60:54", equal(lambda i: settled(i)[1, -1], lambda i: first_sum(i) / samples(i) ** 2)),
     _limit(
         "000/eq-53-60:57",
+        equal(lambda i: cosine(settled(i), 1, 0), lambda i: cosine_limit_as_printed(1 / ratio(i), samples(i))),
+    ),
+    _limit(
+        "000/eq-53-60:57#corrected",
         equal(lambda i: cosine(settled(i), 1, 0), lambda i: cosine_limit(1 / ratio(i), samples(i))),
     ),
     _limit(
         "000/eq-53-60:58",
+        equal(lambda i: cosine(settled(i), 1, samples(i) - 1), lambda i: cosine_limit_as_printed(ratio(i), samples(i))),
+    ),
+    _limit(
+        "000/eq-53-60:58#corrected",
         equal(lambda i: cosine(settled(i), 1, samples(i) - 1), lambda i: cosine_limit(ratio(i), samples(i))),
     ),
     deterministic(

@@ -21,7 +21,9 @@ from isometer_papers.theory.rank.bounds import numeric
 __all__ = [
     "angle_bound",
     "cosine_limit",
+    "cosine_limit_as_printed",
     "extreme_cosine_bound",
+    "extreme_cosine_bound_as_printed",
     "extreme_ratio_bound",
     "inner_gaps",
     "linear_arccos",
@@ -145,6 +147,18 @@ def cosine_limit(ratio: Numeric, n: int) -> Numeric:
     return 1 / ((ratio + 1) ** 0.5 * ((n - 1) ** 2 * ratio + 1) ** 0.5)
 
 
+def cosine_limit_as_printed(ratio: Numeric, n: int) -> Numeric:
+    """√((n − 1)² r + 1)/√(r + 1): eq. (57) and (58) with the second root outside of the fraction, as they are printed.
+
+    Example:
+        >>> round(cosine_limit_as_printed(1.0, 4), 6)
+        2.236068
+
+    Implements: 000/eq-53-60 (57), (58).
+    """
+    return 1 / (ratio + 1) ** 0.5 * ((n - 1) ** 2 * ratio + 1) ** 0.5
+
+
 def extreme_ratio_bound(ratio: Numeric, n: int) -> Numeric:
     """(4 + 4r)/((n − 2)² + r).
 
@@ -167,6 +181,18 @@ def extreme_cosine_bound(ratio: Numeric, n: int) -> Numeric:
     Implements: 000/eq-81-94 (85), (86).
     """
     return 4 / ((ratio + 1) ** 0.5 * ((n - 2) ** 2 * ratio + 1) ** 0.5)
+
+
+def extreme_cosine_bound_as_printed(ratio: Numeric, n: int) -> Numeric:
+    """4√((n − 2)² r + 1)/√(r + 1): eq. (86) with the second root outside of the fraction, as it is printed.
+
+    Example:
+        >>> extreme_cosine_bound_as_printed(0.0, 4)
+        4.0
+
+    Implements: 000/eq-81-94 (86).
+    """
+    return 4 / (ratio + 1) ** 0.5 * ((n - 2) ** 2 * ratio + 1) ** 0.5
 
 
 def angle_bound(constant: Numeric, n: int) -> Numeric:
