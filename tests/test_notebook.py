@@ -37,7 +37,6 @@ WORDS = {
 DRAWN = {"activation", "kernel map", "explanation", "simulation", "prediction", "phases"}
 
 
-@pytest.fixture(scope="module")
 def displayed() -> dict[str, Any]:
     """What each cell displays, by kind of content, in one kernel."""
     nbformat = pytest.importorskip("nbformat", reason="needs nbclient: pip install 'isometer[dev]'")
@@ -54,21 +53,13 @@ def displayed() -> dict[str, Any]:
 
 
 @pytest.mark.torch
-def test_values_are_cards(displayed: dict[str, Any]) -> None:
+def test_values_are_cards_text_stays_short_and_a_picture_is_a_picture() -> None:
+    """One test, since a kernel takes seconds to start and two workers would start one each."""
+    shown = displayed()
     for name, words in WORDS.items():
-        page = displayed[name]["text/html"]
+        page = shown[name]["text/html"]
         assert words in re.sub(r"<[^>]+>", "", page), name
         assert ("data:image/png" in page) == (name in DRAWN), name
         assert not re.search(r"<script|https?://(?!www\.w3\.org)", page), f"{name} asks something of the network"
-
-
-@pytest.mark.torch
-def test_a_picture_is_a_picture(displayed: dict[str, Any]) -> None:
-    assert len(displayed["picture"]["image/png"]) > 5000
-
-
-@pytest.mark.torch
-def test_text_stays_short(displayed: dict[str, Any]) -> None:
-    for name in WORDS:
-        lines = displayed[name]["text/plain"].splitlines()
-        assert len(lines) <= 40, name
+        assert len(shown[name]["text/plain"].splitlines()) <= 40, name
+    assert len(shown["picture"]["image/png"]) > 5000

@@ -48,7 +48,7 @@ class ClaimText:
 
     Example:
         >>> text_of("002/lem-1").place
-        'Lemma 1'
+        'Lemma 1, the sign as printed'
     """
 
     id: str
