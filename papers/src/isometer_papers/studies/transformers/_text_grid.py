@@ -6,7 +6,7 @@ import numpy as np
 import xarray
 
 from isometer_papers.studies._comparisons import Decisive, Seen, above, all_of, ordered
-from isometer_papers.studies._drawing import PALETTE, Figure, single_panel
+from isometer_papers.studies._drawing import PALETTE, Figure, plain_logs, single_panel
 from isometer_papers.studies._readings import measured
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.text_training import gap_filling_cell, unigram_entropy
@@ -19,7 +19,9 @@ _NAMES = ("open", "rank collapse", "entropy collapse", "vanishing gradients", "e
 OPEN = "every network in the open phase learns more than how often symbols occur"
 RANK = "every network in rank collapse ends at a higher loss than every network in the open phase"
 ENTROPY = "every network in entropy collapse ends at a higher loss than every network in the open phase"
-DECISIVE = Decisive(0.05, "loss in nats", "a third of what these networks learn beyond the frequencies of symbols")
+DECISIVE = Decisive(
+    0.05, "loss in nats", "at most half of what the best networks learn beyond the symbols' frequencies"
+)
 
 
 def draw_grid(result: xarray.Dataset, settings: Settings) -> Figure:
@@ -36,7 +38,8 @@ def draw_grid(result: xarray.Dataset, settings: Settings) -> Figure:
         axis.plot([], [], marker, color="#888888", label=f"branch factor {branch:g}")
     axis.axhline(unigram_entropy(), color="#444444", linestyle=":", label="symbols alone")
     axis.set(xscale="log", xlabel="query–key gain", ylabel="loss at the end, nats")
-    axis.legend(fontsize=7)
+    plain_logs(axis.xaxis)
+    axis.legend(fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
     return figure
 
 

@@ -8,12 +8,13 @@ import numpy as np
 import xarray
 from scipy import stats
 
-from isometer_papers.studies._comparisons import Decisive, all_of, not_below
-from isometer_papers.studies._drawing import PALETTE, Figure, new_figure
+from isometer_papers.studies._comparisons import all_of, not_below
+from isometer_papers.studies._drawing import PALETTE, Figure, new_figure, plain_logs
 from isometer_papers.studies._readings import measured
 from isometer_papers.studies._study import Choice, Measured, Reading, Scale, Settings, Study
 from isometer_papers.studies.cells.text_training import gap_filling_cell, unigram_entropy
 from isometer_papers.studies.cells.transformers import exponents_cell
+from isometer_papers.studies.transformers._text_grid import DECISIVE
 
 _NETWORK = (
     "gpt(blocks=2, width=64, heads=8, tokens=32, hidden={hidden}, norm='post', activation='tanh', branch={branch}, "
@@ -108,7 +109,6 @@ _TRAINED = (
 )
 RISES = "the loss after training rises with the larger of the two exponents: rank correlation of at least 0.7"
 BEST = "no network ends lower than the one whose exponents are smallest, by 0.05"
-DECISIVE = Decisive(0.05, "loss in nats", "a third of what these networks learn beyond the frequencies of symbols")
 
 
 def sizes(result: xarray.Dataset) -> xarray.DataArray:
@@ -138,7 +138,8 @@ def draw_losses(result: xarray.Dataset, settings: Settings) -> Figure:
         axis.set(xscale="log", ylabel="loss at the end, nats")
     axes.flat[0].set(xlabel="larger exponent per block")
     axes.flat[1].set(xlabel="gain of the MLP")
-    axes.flat[1].legend(fontsize=8)
+    plain_logs(axes.flat[1].xaxis)
+    axes.flat[1].legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return figure
 
 
